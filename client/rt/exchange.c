@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exchange.c - an exchange through the dictionary. Each rank stores its piece, rank 0 takes them,
- * stores them all as one value, and removes that when everybody has said that it was read:
+ * exchange.c - an exchange through the dictionary. Each rank puts its piece. Rank 0 takes the
+ * pieces, puts them all as one value, and deletes that after every rank has confirmed that it read
+ * it:
  *
  *     rank 3   put piece/3                  view all    put read/3
  *     rank 0             take piece/1..  put all                    take read/1..  del all
  *
- * Two keys a rank are moved whatever the number of ranks, and nothing is left. Rules:
+ * Each rank needs two keys, whatever the number of ranks, and no key is left over. Rules:
  *
- *  1. Keys begin with a zero byte, then "ddict.rt/", the group, the number of the exchange. No key
- *     of the Python binding begins so.
- *  2. Each piece has a number drawn for it, and `all` repeats it: what an earlier program of the
- *     same step left is not taken for ours.
- *  3. Of the pieces only lengths within the value are believed.
+ *  1. Keys are a zero byte, "ddict.rt/", the group, and the number of the exchange. No key of the
+ *     Python binding begins like this.
+ *  2. Each piece has a random number, which `all` repeats, so that a value that an earlier program
+ *     of the same step left is not mistaken for ours.
+ *  3. A length is used only after a check that the piece lies within the value.
  */
 #include "exchange.h"
 
@@ -27,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct part { /* of `all`, one a rank; then the bytes, each at a multiple of 8 */
+struct part { /* of `all`: one for each rank; then their bytes, each at a multiple of 8 */
     uint64_t drawn;
     uint64_t len;
 };
@@ -43,7 +44,7 @@ static size_t key_make(char *key, size_t cap, const struct gather *g, const char
     return (size_t)n + 1 < cap ? (size_t)n + 1 : cap;
 }
 
-/* Milliseconds for a call that changes something, which is not cut into slices. */
+/* The time left for a call that changes something, in ms; such a call is not cut into slices. */
 static int left_of(struct deadline *d) {
     uint64_t now;
 
@@ -59,15 +60,14 @@ static int dict_failed(int rc, const char *what) {
     return dd_error(rc, "the dictionary, %s: %s", what, ddict_errmsg());
 }
 
-/* No key within the time is a rank that did not come. */
+/* If the key was not put in time, the rank did not take part. */
 static int rank_missing(int rc, const char *what, int rank) {
     if (rc == DDICT_ENOKEY || rc == -ETIMEDOUT)
         return dd_error(-ETIMEDOUT, "no %s of rank %d within the time", what, rank);
     return dict_failed(rc, what);
 }
 
-/* Wait for a key in slices, so that time in which we were suspended is told from time in which
- * nobody came. */
+/* Wait for a key in slices, so that time in which we were suspended does not count as waiting. */
 static int key_await(struct gather *g, const char *key, size_t klen, struct ddict_view *v,
                      struct deadline *d) {
     int rc;
@@ -89,7 +89,7 @@ int gather_open(struct gather *g, const char *group, int rank, int size, struct 
     return rc < 0 ? dict_failed(rc, "by which the ranks reach each other") : 0;
 }
 
-/* --- everybody but rank 0 --- */
+/* --- all ranks but rank 0 --- */
 
 static int piece_put(struct gather *g, uint64_t drawn, const void *data, size_t len,
                      struct deadline *d) {
@@ -101,7 +101,7 @@ static int piece_put(struct gather *g, uint64_t drawn, const void *data, size_t 
     return rc < 0 ? dict_failed(rc, "giving our piece") : 0;
 }
 
-/* Where the bytes of each part are: 0, or -EPROTO when the value is no such thing. */
+/* Check that each part lies within the value. 0, or -EPROTO. */
 static int parts_check(const struct ddict_view *v, int size) {
     const struct part *part = v->data;
     size_t at = (size_t)size * sizeof *part;
@@ -137,7 +137,7 @@ static int parts_copy(const void *value, size_t len, int size, struct ddict_rt_b
     return 0;
 }
 
-/* `all` of this exchange, not one that an earlier program of the step left there. */
+/* View `all` of this exchange; a value from an earlier program of the step is passed over. */
 static int all_view(struct gather *g, uint64_t drawn, struct ddict_view *v, struct deadline *d) {
     char key[400];
     size_t klen = key_make(key, sizeof key, g, "all", 0);
@@ -168,14 +168,14 @@ static int other_exchange(struct gather *g, uint64_t drawn, const void *data, si
         return rc;
     rc = parts_copy(v.data, v.len, g->size, all);
     ddict_release(&v);
-    /* Rank 0 can do without: it waits in vain at the most. */
+    /* Not fatal: without it rank 0 waits in vain once. */
     (void)ddict_put(g->d, key, key_make(key, sizeof key, g, "read", g->rank), "", 0, 0, left_of(d));
     return rc;
 }
 
 /* --- rank 0 --- */
 
-/* Not popped: a pop whose answer comes too late would lose it. */
+/* View, then delete: a pop whose answer comes too late would lose the piece. */
 static int pieces_take(struct gather *g, struct ddict_view *views, struct deadline *d) {
     char key[400];
     int r;
@@ -195,7 +195,7 @@ static int pieces_take(struct gather *g, struct ddict_view *views, struct deadli
     return 0;
 }
 
-/* `all`, malloc'ed; views[0] is our own piece. */
+/* Build `all`, malloc'ed; views[0] is our own piece. */
 static void *all_make(struct gather *g, const struct ddict_view *views, size_t *len) {
     size_t at = (size_t)g->size * sizeof(struct part), n = at;
     struct part *part;
@@ -214,7 +214,8 @@ static void *all_make(struct gather *g, const struct ddict_view *views, size_t *
     return part;
 }
 
-/* Everybody has read, or the time is over: then it is tried again at the next occasion. */
+/* Wait until all ranks have read `all`. If the time ends before, the next exchange or the close
+ * tries again. */
 static void reads_take(struct gather *g, struct deadline *d) {
     struct ddict_view v;
     char key[400];

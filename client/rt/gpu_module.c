@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_module.c - ddict-topology.so: reads the topology of this machine and gives what GPU binding
- * needs of it. */
+/* gpu_module.c - ddict-topology.so: reads this machine's topology and returns the part that GPU
+ * binding needs. */
 #include "gpu_module.h"
 
 #include <base/error.h>
@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* its type, so that both sides agree */
+/* makes the compiler check the type against gpu_module.h */
 __attribute__((visibility("default"))) gpu_module_read gpu_module_read_;
 
 int gpu_module_read_(struct gpu_map *m, size_t size, char *text, size_t cap) {

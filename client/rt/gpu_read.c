@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_read.c - the GPUs of this node: from ddictd, else from the module that reads the topology. */
+/* gpu_read.c - the GPUs of this node: asked of ddictd, else read by the module
+ * ddict-topology.so. */
 #include "gpu_module.h"
 #include <base/error.h>
 #include <place/gpu_blob.h>
@@ -14,7 +15,7 @@
 
 #define MODULE "ddict-topology.so"
 
-/* The folder of the library (or program) that this code is in. */
+/* The folder of the library (or program) that contains this code. */
 static size_t own_folder(char *buf, size_t cap) {
     Dl_info me;
     const char *end;
@@ -27,7 +28,7 @@ static size_t own_folder(char *buf, size_t cap) {
 }
 
 static void *module_open(void) {
-    /* where it was built; where it is installed */
+    /* in the build folder; installed */
     static const char *const below[] = {"/" MODULE, "/slurm-ddict/" MODULE};
     const char *name = getenv("DDICT_TOPOLOGY");
     char path[PATH_MAX];
@@ -57,7 +58,7 @@ static int module_ask(struct gpu_map *m) {
              : read_map(m, sizeof *m, text, sizeof text);
     if (rc < 0 && text[0] != '\0')
         dd_error(rc, "cannot look for GPUs: %s", text);
-    /* Not closed: hwloc's own plugins do not all like that, and it costs nothing. */
+    /* The module stays open: some plugins of hwloc fail when it is closed, and it costs nothing. */
     return rc;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runtime.c - the public calls of ddict_runtime.h. Two locks: `lock` for what was found, for a
- * moment only, so that a fork can take it along; `turn` for a collective call, as long as that
- * waits. A forked child gets both anew, for nobody else is in it.
+ * runtime.c - the public calls of ddict_runtime.h. Two locks: `lock` guards what was found and is
+ * held only briefly, so a fork can take it; `turn` is held for a whole collective call. A forked
+ * child makes both anew, because it has no other thread.
  */
 #include "exchange.h"
 #include <base/clock.h>
@@ -21,13 +21,13 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-    int users;  /* ddict_rt_init() without its finalize */
-    int forked; /* we are a child of the process that asked */
-    int failed; /* a collective call did, under `turn` */
+    int users;  /* calls of ddict_rt_init() not yet matched by a finalize */
+    int forked; /* this process is a child of the one that called ddict_rt_init() */
+    int failed; /* a collective call failed; under `turn` */
     int peers;  /* DDICT_RT_PEERS_* */
     struct place place;
     struct gather gather;      /* under `turn`; d is NULL before the first exchange */
-    char node[64], group[256]; /* to the end of the process */
+    char node[64], group[256]; /* valid until the process ends */
 } rt;
 
 /* --- fork --- */
@@ -56,8 +56,8 @@ static int fork_follow(void) {
 
 /* --- beginning and end --- */
 
-/* Of the ranks of a Slurm step one may have PMIx where another one has not (a script's second
- * program: pmix.c, rule 3); all have the dictionary. */
+/* Within one Slurm step, one rank may have PMIx and another not (a script's second program: pmix.c,
+ * rule 3); all have the dictionary. */
 static int peers_of(const struct place *p) {
     const char *dict = getenv("DDICT_NAME");
 
@@ -107,7 +107,7 @@ int ddict_rt_init(unsigned flags) {
     return rc;
 }
 
-/* Who goes last closes; the others only count. */
+/* The last user closes the gather. */
 static void close_peers(void) {
     struct deadline d;
 
@@ -145,7 +145,7 @@ int ddict_rt_leave(void) {
     return 0;
 }
 
-/* --- what was found --- */
+/* --- facts about this process --- */
 
 static int runtime_absent(void) {
     return dd_error(-EINVAL, "ddict_rt_init() was not called");
@@ -224,7 +224,7 @@ int ddict_rt_nodes(void) {
     return place_figure(offsetof(struct ddict_rt_info, nodes));
 }
 
-/* The rest is called with `lock` held. */
+/* The following functions are called with `lock` held. */
 
 static const char *name_of(int node) {
     const struct place *p = &rt.place;
@@ -355,7 +355,7 @@ static int64_t timeout_of(int timeout_ms) {
     return end == v || *end != '\0' || !(s >= 0) || s > 1e9 ? DD_TIMEOUT_MS : (int64_t)(s * 1000);
 }
 
-/* One block: the array, then the bytes of each, then ends what was given out in pieces. */
+/* Join all pieces in one block: the array, then the bytes of each. */
 static int pieces_join(void **cards, const size_t *lens, int size, struct ddict_rt_bytes **all) {
     size_t n = (size_t)size * sizeof **all, at = n;
     struct ddict_rt_bytes *out;
@@ -368,7 +368,8 @@ static int pieces_join(void **cards, const size_t *lens, int size, struct ddict_
         return dd_error(-ENOMEM, "no memory for the pieces of %d ranks", size);
     for (r = 0; r < size; r++) {
         out[r].data = (char *)out + at;
-        out[r].len = lens[r] - 1; /* PMIx has no empty values: each has one byte more */
+        /* PMIx has no empty values, so each piece was sent with one more byte */
+        out[r].len = lens[r] - 1;
         memcpy((char *)out + at, cards[r], out[r].len);
         at += (lens[r] + 7) & ~(size_t)7;
     }
@@ -425,8 +426,8 @@ static int own_piece(const void *data, size_t len, struct ddict_rt_bytes **all) 
     return 0;
 }
 
-/* May this process take part in a collective call? With `turn` held, so that what was found stays.
- * */
+/* Whether this process may take part in a collective call. `turn` is held, so the facts do not
+ * change. */
 static int taking_part(void) {
     int rc = 0;
 

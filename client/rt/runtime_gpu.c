@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* runtime_gpu.c - ddict_rt_bind_gpu(): the calling rank's GPUs in the order that fits all ranks of
- * its node. */
+/* runtime_gpu.c - ddict_rt_bind_gpu(): choose the order of the calling rank's GPUs with regard to
+ * all ranks of its node. */
 #include "gpu_module.h"
 #include <base/error.h>
 #include <ddict_runtime.h>
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char value[GPU_MAX * GPU_NAME_MAX]; /* of the last call */
+static char value[GPU_MAX * GPU_NAME_MAX]; /* the text of the last call */
 
 static int mark_set(const char *variable) {
     static char mark[sizeof value + 64];
@@ -21,9 +21,9 @@ static int mark_set(const char *variable) {
 }
 
 /*
- * The cpus of all ranks of this node: from Slurm's list, which all of them have alike, else each
- * gives its own to the others. 1; 0: not known; or a negative code: the exchange failed. Whether
- * there is an exchange is the same for all ranks of the job: a list has been given to all or none.
+ * Find the cpus of all ranks of this node: from Slurm's list, which is the same for all, else by an
+ * exchange of each rank's own cpus. 1; 0: not known; or a negative code: the exchange failed. All
+ * ranks of a job take the same way, because all or none have the list.
  */
 static int cpus_find(const struct ddict_rt_info *me, struct cpus *of) {
     struct ddict_rt_bytes *all;
