@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * batch_writer.c - records on their way into the dictionary: gathered into batches, put together,
- * and noted in the unit's list when they are there.
+ * batch_writer.c - records are gathered, put in batches, and added to the unit's list once they are
+ * in the dictionary.
  *
- * A record is put where its key is absent (DDICT_NEW), so that nothing is replaced unseen; of two
- * members with one name in one unit the later one wins, as when an archive is extracted. --replace
- * puts over everything.
+ * A record is put only if its key is absent (DDICT_NEW), so nothing is replaced unnoticed. If two
+ * members of one unit have the same name, the later one wins, as when an archive is extracted.
+ * --replace overwrites any item.
  */
 #include "batch_writer.h"
 
@@ -25,18 +25,18 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define BATCH_BYTES  (4u << 20) /* gathered before they are put */
+#define BATCH_BYTES  (4u << 20) /* size of a batch */
 #define BATCH_ITEMS  1024u
-#define KEEP_BYTES   (16u << 20) /* a buffer that grew larger for one value is given back */
-#define PART_BYTES   (1u << 20)  /* of the unit's list in one item */
+#define KEEP_BYTES   (16u << 20) /* a buffer that grew larger than this is shrunk again */
+#define PART_BYTES   (1u << 20)  /* size of one item of the unit's list */
 #define DONE_VERSION 1u
 
 struct entry {
     size_t key, klen, value, vlen; /* offsets into keys and values */
     uint64_t number;
     unsigned tag;
-    bool again; /* the name came before in this unit */
-    bool there; /* needs no put */
+    bool again; /* an earlier record of this unit has the same name */
+    bool there; /* in the dictionary already, with the same length */
 };
 
 struct sink {
@@ -47,12 +47,12 @@ struct sink {
     size_t used, cap;
     struct entry entries[BATCH_ITEMS];
     struct ddict_pair pairs[BATCH_ITEMS];
-    unsigned n; /* complete ones; the open record is entries[n] */
+    unsigned n; /* complete records; the open record is entries[n] */
     bool open;
-    struct pack part; /* of the list */
+    struct pack part; /* the part of the list that is being filled */
     uint64_t parts, items, bytes, failed, left_out;
     struct pack failures, left, links;
-    struct names *seen; /* in this unit; NULL: none yet */
+    struct names *seen; /* names in this unit; NULL: none yet */
 };
 
 struct sink *sink_new(void) {
@@ -87,7 +87,7 @@ void sink_free(struct sink *s) {
     free(s);
 }
 
-/* figures alone */
+/* counters; they order nothing */
 static void figure_add(uint64_t *figure, uint64_t n) {
     __atomic_fetch_add(figure, n, __ATOMIC_RELAXED);
 }
@@ -175,7 +175,7 @@ static const char *key_text(const struct sink *s, const struct entry *e, char *b
     return buf;
 }
 
-/* The pair was refused: 0 it is there all the same, 1 left out, or negative: end. */
+/* The pair was refused. 0: an earlier try has put it; 1: it is left out; negative: stop. */
 static int entry_refused(struct sink *s, const struct entry *e, int status) {
     char key[420], have[24];
     size_t there;
@@ -238,7 +238,7 @@ static int batch_put(struct sink *s) {
     return rc < 0 ? rc : 0;
 }
 
-/* What is complete goes out; the open record moves to the front. */
+/* Put the complete records, and move the open record to the front. */
 static int sink_flush(struct sink *s) {
     int rc = batch_put(s);
     if (s->open) {
@@ -265,7 +265,7 @@ static int sink_flush(struct sink *s) {
 
 /* --- records --- */
 
-/* The key is in s->keys from e->key on. */
+/* The key is in s->keys, from e->key on. */
 static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t len,
                        int64_t size) {
     int rc = 0;
@@ -368,7 +368,7 @@ void sink_cancel(struct sink *s) {
     s->keys.len = s->entries[s->n].key;
 }
 
-/* Room for len more bytes of the open record. 0; 1 it was refused; negative. */
+/* Make room for len more bytes of the open record. 0; 1: the record was refused; negative. */
 static int room_make(struct sink *s, size_t len) {
     struct entry *e = &s->entries[s->n];
     char name[420], have[24];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* beat.c - the leader's word to its workers, again and again. */
+/* beat.c - the leader's beat: it repeats its state to the workers, so that they know it lives. */
 #include "beat.h"
 
 #include "load.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 static struct {
-    char says[LOAD_ERROR_MAX]; /* what follows the number */
+    char says[LOAD_ERROR_MAX]; /* the text after the sequence number */
     uint64_t seq, put_ms;
     int signal;
 } beat;

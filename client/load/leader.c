@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * leader.c - one worker leads: it takes the load, plans, waits for all units, writes the set. What
- * takes long runs in a thread; the main thread beats and takes signals meanwhile.
+ * leader.c - one worker leads: it claims the load, plans it, waits for all units, and writes the
+ * set. Long work runs in a thread; meanwhile the main thread beats and takes signals.
  */
 #include "leader.h"
 
@@ -32,7 +32,7 @@
 
 struct peer { /* another worker */
     char last[200];
-    uint64_t seen; /* clock_ms() of its last news; 0: none yet */
+    uint64_t seen; /* clock_ms() when its beat last changed; 0: not yet */
     struct figures figures;
 };
 
@@ -41,13 +41,13 @@ static struct leader {
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
     struct taken taken;
-    bool complete; /* the set is there; atomic */
-    bool begun;    /* something was put that a later try goes on from */
+    bool complete; /* the set is in the dictionary; atomic */
+    bool begun;    /* an item was put, so a later try will continue this one */
     struct load_plan plan;
     struct set_result result;
 } lead;
 
-/* figures alone */
+/* counters; they order nothing */
 static uint64_t figure_read(const uint64_t *f) {
     return __atomic_load_n(f, __ATOMIC_RELAXED);
 }
@@ -65,7 +65,7 @@ static struct figures figures_sum(void) {
     return f;
 }
 
-/* --- what takes long, beside the beats --- */
+/* --- long work, while the main thread beats --- */
 
 struct call {
     int (*run)(void);
@@ -83,7 +83,7 @@ static void *call_thread(void *arg) {
 }
 
 static int call_run(int (*run)(void)) {
-    /* leaked where its thread hangs: it may still write */
+    /* leaked if its thread hangs, because the thread may still write to it */
     struct call *c = calloc(1, sizeof *c);
     pthread_t thread;
     struct deadline limit;
@@ -146,7 +146,7 @@ static int done_look(void) {
         rc = unit_fetch(&unit, n);
         if (rc < 0)
             return rc;
-        /* figures alone */
+        /* counters; they order nothing */
         __atomic_fetch_add(&the_load.figures.items, items, __ATOMIC_RELAXED);
         __atomic_fetch_add(&the_load.figures.bytes, bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&the_load.figures.there, items, __ATOMIC_RELAXED);
@@ -171,7 +171,7 @@ static int plan_fits(void) {
         spill += s[i].spill_total_bytes;
     }
     free(s);
-    /* what is put over gives its room back: how much that is, nobody knows before */
+    /* replaced items free their memory, but how much is not known in advance */
     if (the_load.o->replace)
         left = total;
     if (lead.need <= left)
@@ -209,7 +209,7 @@ static int plan_get_ready(void) {
     return rc;
 }
 
-/* --- while all read --- */
+/* --- while the workers read --- */
 
 static int peers_read(void) {
     char text[200];
@@ -230,7 +230,7 @@ static int peers_read(void) {
     return 0;
 }
 
-/* Those that came late, and find that all is done, have to see that before our words go. */
+/* Late workers, which find the load complete, must see that before our state is deleted. */
 static int peers_leave(void) {
     struct deadline limit;
     bool all = false;
@@ -249,7 +249,7 @@ static int peers_leave(void) {
     return rc == 0 && all ? state_del(the_load.run, NULL, -1, -1) : rc;
 }
 
-/* Somebody still reads. */
+/* Whether a thread here or a worker elsewhere still reads. */
 static bool worker_is_left(void) {
     /* Acquire pairs with the release at the end of thread_run() (worker.c). */
     bool somebody = __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads;
@@ -298,7 +298,7 @@ static int all_read(void) {
     }
     if (rc < 0 && rc != -ECANCELED)
         load_fail(rc, dd_errmsg());
-    /* a thread hangs in a file system: the end of the process is all that can be done */
+    /* a thread hangs in a file system: only the end of the process can stop it */
     if (!worker_join())
         the_load.nthreads = 0;
     return rc < 0 ? rc : load_stopped() ? -ECANCELED : 0;
@@ -307,20 +307,23 @@ static int all_read(void) {
 static int set_complete(void) {
     int rc = set_write(&lead.plan, &lead.result);
     if (rc == 0)
-        __atomic_store_n(&lead.complete, true, __ATOMIC_RELAXED); /* only a flag */
+        /* a flag alone; it orders nothing */
+        __atomic_store_n(&lead.complete, true, __ATOMIC_RELAXED);
     return rc;
 }
 
-/* With the set the load is complete: who tells us to end then comes too late. */
+/* Once the set is written the load is complete, and a signal or another worker's error comes too
+ * late. */
 static int call_complete(int (*run)(void)) {
     int rc = call_run(run);
-    /* only a flag */
+    /* a flag alone; it orders nothing */
     return rc == -ECANCELED && __atomic_load_n(&lead.complete, __ATOMIC_RELAXED) ? 0 : rc;
 }
 
 /* --- afterwards --- */
 
-/* What the tries left in the dictionary; who waits sees by the set that the load is complete. */
+/* Delete what the tries left in the dictionary. Waiting processes see by the set that the load is
+ * complete. */
 static int tries_tidy(void) {
     int rc = 0;
     for (int64_t try = lead.taken.try; try >= 0; try--) {
@@ -356,7 +359,7 @@ static int tries_tidy(void) {
         rc = state_del(the_load.id, "plan", -1, -1);
     if (rc >= 0)
         rc = state_del(lead.taken.name, "set", -1, -1);
-    /* the first one last: while it is there nobody else begins */
+    /* delete the first try last: while it is there no other process begins */
     for (int64_t try = lead.taken.try; try >= 0 && rc >= 0; try--)
         rc = state_del(the_load.id, "run", try, -1);
     return rc;
@@ -374,7 +377,7 @@ static void texts_print(const char *head, const struct pack *texts, json_t *into
     }
 }
 
-/* How much each worker read of it. */
+/* Number of units that each worker read. */
 static json_t *units_json(void) {
     json_t *units = json_array();
     for (unsigned w = 0; w < the_load.workers; w++)
@@ -412,7 +415,7 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
         free(text);
         json_decref(o);
     } else if (already) {
-        dd_error(0, "%s", the_load.set); /* fit for a terminal */
+        dd_error(0, "%s", the_load.set); /* removes control characters */
         printf("%s is loaded already: %" PRIu64 " items, %s\n", dd_errmsg(), items,
                size_format(have, sizeof have, bytes));
     } else {
@@ -438,7 +441,7 @@ static int load_all(void) {
     struct figures f;
     int rc = beat_say("wait");
     if (rc == 0)
-        /* sources may be many, on a slow file system, and a bucket has a long list */
+        /* may take long: many sources on a slow file system, or the long list of a bucket */
         rc = call_run(sources_identify);
     if (rc == 0)
         rc = take_load(&lead.taken, &items, &bytes);
@@ -482,18 +485,19 @@ int leader_run(void) {
         else
             snprintf(why, sizeof why, "%s", rc == -ENOMEM ? "out of memory" : dd_errmsg());
         progress_clear();
-        /* somebody told us why: a reader, here or on another node, or a signal */
+        /* a thread, another node or a signal has set the reason */
         if (rc == -ECANCELED)
             rc = beat_signal() != 0 ? -EINTR : -EIO;
         load_complain(why, rc);
         if (lead.begun)
             beat_say("failed %.900s", why);
         else
-            take_back(&lead.taken); /* nothing was read: nobody has to know that we tried */
-        __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+            take_back(&lead.taken); /* nothing was read, so no trace of this try is needed */
+        /* a flag alone; it orders nothing */
+        __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
         rc = 1;
     } else {
-        state_del(the_load.run, "stop", -1, -1); /* a signal that came too late */
+        state_del(the_load.run, "stop", -1, -1); /* a signal may have come too late */
         peers_leave();
     }
     load_plan_free(&lead.plan);

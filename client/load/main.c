@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * main.c - the program ddict-load, which `ddict load` becomes. It is a program of its own so that
- * what reads other people's archives (libarchive) is neither in libddict nor in a training process:
- * it can crash, or be killed, alone. Python's ddict.load() runs it too.
+ * main.c - the program ddict-load, which `ddict load` execs. It is a separate program so that the
+ * code that reads untrusted archives (libarchive) is neither in libddict nor in a training process:
+ * it can crash, or be killed, alone. Python's ddict.load() runs it, too.
  */
 #include "format/sources.h"
 #include "leader.h"
@@ -31,7 +31,7 @@
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* as the other verbs, cmd.h */
 #define SET_NAME_MAX 200
-#define SOURCES_MAX  (64u << 20) /* bytes of their names */
+#define SOURCES_MAX  (64u << 20) /* total length of their names */
 
 static const char usage[] =
     "usage: ddict load [OPTION...] SOURCE...\n"
@@ -65,7 +65,7 @@ static int usage_fail(const char *fmt, const char *value) {
 }
 
 void load_complain(const char *sentence, int code) {
-    /* another process may have written it: what is shown is plain */
+    /* the sentence may come from another process: remove control characters */
     dd_error(code, "%s", sentence);
     sentence = dd_errmsg();
     if (!the_load.o || !the_load.o->report)
@@ -119,7 +119,7 @@ static int option_take(struct line *l, int c) {
     case 'j':
         o->json = true;
         return 0;
-    /* for `ddict up` and the like: errors are in the object alone */
+    /* for `ddict up` and the like: errors are only in the object */
     case 'R':
         o->json = o->report = true;
         return 0;
@@ -188,8 +188,8 @@ static int sources_of_line(struct line *l, int argc, char **argv) {
     return l->o.nsources > 0 ? 0 : usage_fail("no %s", "source");
 }
 
-/* A worker has them from its front by stdin, each with a 0 behind it: there may be more than fit in
- * a command line. */
+/* A worker reads the sources from stdin, which its front writes, each with a 0 after it: there may
+ * be more than a command line can hold. */
 static int sources_of_stdin(struct line *l) {
     struct pack p = {0};
     char buf[65536];
@@ -207,7 +207,7 @@ static int sources_of_stdin(struct line *l) {
         return EXIT_FAILED;
     }
     for (const char *text = (const char *)p.data; i < count; text += strlen(text) + 1)
-        l->o.sources[i++] = text; /* p lives as long as we do */
+        l->o.sources[i++] = text; /* p is never freed */
     l->o.nsources = (unsigned)count;
     return 0;
 }
@@ -230,7 +230,7 @@ static void set_name(char *name, size_t cap, const char *source, bool folder) {
         *dot = 0;
 }
 
-/* Its name, when kinds are known. */
+/* Choose the set's name; the kinds of the sources are known. */
 static int set_choose(void) {
     struct load *l = &the_load;
     if (l->o->set)
@@ -288,7 +288,7 @@ static int signal_came(void) {
     return signals_wait(0);
 }
 
-/* The exit code, or -ENOENT. */
+/* Returns the exit code, or -ENOENT. */
 static int workers_spread(const struct load_options *o) {
     static const char *const variables[] = {
         "AWS_",         "SSL_CERT_", "CURL_CA_",  "http_proxy=", "https_proxy=",
@@ -346,7 +346,7 @@ static unsigned number_of(const char *variable, unsigned otherwise) {
     return text && count_parse(text, 0, 1u << 24, &n) == 0 ? (unsigned)n : otherwise;
 }
 
-/* Attached. The exit code. */
+/* We are attached. Returns the exit code. */
 static int load_run(const struct load_options *o) {
     struct load *l = &the_load;
     int rc = ddict_get_info(l->d, &l->info);
@@ -384,10 +384,10 @@ int main(int argc, char **argv) {
     oom_first();
     argv[0] = (char *)(uintptr_t) "ddict load";
     verb_begin("load");
-    /* libarchive turns the time of each member of a zip into ours, and without TZ libc looks at
-     * /etc/localtime each time; nobody wants it */
+    /* libarchive converts the times of zip members to local time, which nobody uses; without TZ
+     * libc would stat /etc/localtime each time */
     setenv("TZ", "UTC0", 1);
-    /* names of members: libarchive turns them into the locale's */
+    /* libarchive converts member names to the locale's encoding */
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
         setlocale(LC_CTYPE, "");
     while ((c = getopt_long(argc, argv, "hq", longs, NULL)) != -1)
@@ -399,7 +399,7 @@ int main(int argc, char **argv) {
     if (rc != 0)
         return rc;
     rc = ddict_attach(&the_load.d, l.o.name, -1);
-    bool other = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME"); /* a login node */
+    bool other = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME"); /* we are on a login node */
     if (!l.o.run && !l.here &&
         (other ||
          (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 && the_load.info.nodes > 1))) {
@@ -419,7 +419,8 @@ int main(int argc, char **argv) {
         return load_failed(rc);
     rc = load_run(&l.o);
     if (the_load.nthreads == 0)
-        ddict_detach(the_load.d); /* else one hangs in a read and may still come back */
+        /* else a thread that hangs in a read may still use the handle */
+        ddict_detach(the_load.d);
     for (unsigned i = 0; !l.o.run && i < l.o.nsources; i++)
         free((void *)(uintptr_t)l.o.sources[i]);
     free(l.o.sources);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - paths of members as keys, and which were seen. */
+/* names.c - turn paths of members into keys, and remember which names were seen. */
 #include "names.h"
 
 #include <base/error.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ownership.c - which load this is, and whose: of several processes that load the same one does it,
- * and of several loads of one name one makes the set. */
+/* ownership.c - the identity and the owner of a load: of several processes that start the same load
+ * one does it, and of several loads with one name one makes the set. */
 #include "ownership.h"
 
 #include "beat.h"
@@ -46,7 +46,8 @@ int take_id(void) {
     return rc;
 }
 
-/* Is this load complete already, or its name taken? 1 complete, 0 go on, or negative. */
+/* Check whether this load is complete, or its name taken by another. 1: complete; 0: go on; or
+ * negative. */
 static int set_judge(uint64_t *items, uint64_t *bytes) {
     char id[LOAD_ID_CAP];
     int rc = set_look(the_load.set, id, items, bytes);
@@ -60,8 +61,8 @@ static int set_judge(uint64_t *items, uint64_t *bytes) {
                     the_load.set);
 }
 
-/* Whether another run is over: 1, 0 not yet, or negative. last: its last beat, since: when that
- * came. */
+/* Whether another run has ended: 1, 0: not yet, or negative. last: its last beat; since: when that
+ * changed. */
 static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since) {
     char text[LOAD_ERROR_MAX] = "", word[16] = "";
     int rc = state_text(run, NULL, -1, text, sizeof text);
@@ -77,12 +78,12 @@ static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since)
     return clock_ms() > *since + LOAD_LOST_MS;
 }
 
-/* Whether try `try`, which another has, is over: 1, 0 not yet, or negative. */
+/* Whether try `try` of another process has ended: 1, 0: not yet, or negative. */
 static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
     char who[256], run[LOAD_RUN_CAP] = "", node[128] = "";
     int rc = state_text(the_load.id, "run", try, who, sizeof who);
     if (rc == DDICT_ENOKEY)
-        return 0; /* just gone: the next look shows */
+        return 0; /* deleted just now: the next turn finds out */
     if (rc < 0)
         return rc;
     sscanf(who, "%16s %127s", run, node);
@@ -95,7 +96,7 @@ static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, boo
     return 0;
 }
 
-/* The set's name is ours, not of another load that goes on. 0 or negative. */
+/* Claim the set's name, unless another load that still runs has it. 0 or negative. */
 static int name_take(struct taken *t) {
     char mine[256], who[256], id[LOAD_ID_CAP], run[LOAD_RUN_CAP], node[128],
         first[LOAD_ERROR_MAX] = "", last[LOAD_ERROR_MAX] = "";
@@ -133,7 +134,7 @@ static int name_take(struct taken *t) {
     }
 }
 
-/* 0: the load is ours; 1: it is complete, by another; negative. */
+/* 0: we own the load; 1: another process has completed it; negative. */
 int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
     char mine[256], last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
@@ -148,7 +149,7 @@ int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
                            DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
         else
             break;
-        if (rc == 0) { /* another may have completed it between the two */
+        if (rc == 0) { /* another process may have completed the load since set_judge() */
             rc = name_take(t);
             if (rc == 0 && (rc = set_judge(items, bytes)) != 0)
                 state_del(t->name, "set", -1, -1);
@@ -169,7 +170,7 @@ int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
         } else if (rc == 0) {
             rc = beat_tick(100);
             if (state_has(the_load.id, "run", 0) == 0)
-                t->try = 0; /* it was completed and tidied up */
+                t->try = 0; /* the other process has completed the load and deleted its keys */
         }
     }
     return rc;

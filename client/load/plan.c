@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - the units of a load: made once by the leader, kept in the dictionary until the load is
- * complete, so that a continued load has the same. */
+/* plan.c - the units of a load. The leader makes them once, and they stay in the dictionary until
+ * the load is complete, so that a continued load has the same units. */
 #include "plan.h"
 
 #include "load.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define PLAN_VERSION 1u
-/* bytes of an item besides key and value, and what the set keeps of it: at the least */
+/* least bytes of an item besides key and value, including the set's share */
 #define ITEM_EXTRA 96u
 
 int plan_unit(struct load_plan *p, const struct unit_facts *f, const void *work, size_t len) {
@@ -48,7 +48,8 @@ uint64_t plan_number(struct load_plan *p, uint64_t count) {
 }
 
 void plan_array(struct load_plan *p, const char *dtype, const uint64_t *shape, unsigned ndim) {
-    if (p->number > 0) /* of an earlier source: what is said of a record is said of all */
+    /* of an earlier source; the set has one dtype and shape only if all sources agree */
+    if (p->number > 0)
         p->mixed |= !p->array || strcmp(p->dtype, dtype) != 0 || p->ndim != ndim ||
                     memcmp(p->shape, shape, ndim * sizeof *shape) != 0;
     p->array = !p->mixed;

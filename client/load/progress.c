@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * progress.c - how far a load is, on stderr: a bar that is drawn again where that is a terminal,
- * else a line every 30 s. A leader that an srun started writes lines for its front (MARK), which
- * draws.
+ * progress.c - show the progress of a load on stderr: as a bar on a terminal, else as a line every
+ * 30 s. A leader that was started by srun writes lines that begin with MARK to its front, which
+ * draws the bar.
  */
 #include "progress.h"
 
@@ -22,7 +22,7 @@
 #define BAR_WIDTH 24
 
 static uint64_t began, shown, rate_at, rate_read;
-static double rate; /* bytes of the source a second, of late */
+static double rate; /* recent rate: bytes of the source per second */
 static bool drawn;
 
 void progress_start(void) {

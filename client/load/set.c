@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* set.c - what makes the items of a load a set: SETS, section 2. */
+/* set.c - make the items of a load a set: SETS, section 2. */
 #include "set.h"
 
 #include "load.h"
@@ -19,9 +19,9 @@
 #include <xxhash.h>
 
 struct record {
-    const uint8_t *key; /* in one of the parts; with its letter */
+    const uint8_t *key; /* points into one of the parts; includes the letter of its type */
     uint32_t len;
-    uint32_t folder; /* bytes of the first folder of its path, 0: none */
+    uint32_t folder; /* length of the first folder of its path; 0: none */
     uint64_t number, size, order;
 };
 
@@ -29,7 +29,7 @@ struct gathered {
     struct record *record;
     uint64_t n;
     size_t cap;
-    uint8_t **part; /* ours */
+    uint8_t **part; /* owned */
     uint64_t parts;
     size_t part_cap;
     struct pack links;
@@ -114,8 +114,8 @@ static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set
     return rc;
 }
 
-/* --- hard links: a copy of the target's value; a member with bytes of its own has the better right
- * to its name --- */
+/* --- hard links: the value is a copy of the target's; a member with bytes of its own has
+ * precedence over a link of the same name --- */
 
 static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -135,7 +135,7 @@ static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, co
     return 0;
 }
 
-/* 1: it is there now. 0: it was refused, or another member of its name stays. */
+/* 1: the item is there. 0: the put was refused, and that was reported. */
 static int link_put(const uint8_t *key, size_t klen, const struct ddict_view *v, bool again,
                     struct set_result *r) {
     size_t there;
@@ -152,7 +152,7 @@ static int link_put(const uint8_t *key, size_t klen, const struct ddict_view *v,
                                 "it, --prefix gives other keys)");
 }
 
-/* names: the keys of the records, with LINKED for those that are links. */
+/* values of names: the record is a member, or a link */
 enum { MEMBER, LINKED };
 
 static int link_make(struct gathered *g, struct names *names, const uint8_t *key, size_t klen,
@@ -162,7 +162,7 @@ static int link_make(struct gathered *g, struct names *names, const uint8_t *key
     int there = names_add(names, hash, LINKED, &old);
     if (there < 0)
         return there;
-    if (there == 1 && old == MEMBER) { /* a member that has its name and bytes of its own */
+    if (there == 1 && old == MEMBER) { /* a member with bytes of its own has this name */
         r->twice++;
         return names_add(names, hash, MEMBER, NULL) < 0 ? -ENOMEM : 0;
     }
@@ -224,8 +224,8 @@ static size_t folder_len(const uint8_t *path, size_t len) {
     return slash ? (size_t)(slash - path) : 0;
 }
 
-/* As torchvision's ImageFolder walks: by first folder, then by folder, then by name. Of one name
- * the order of the source. */
+/* The order of torchvision's ImageFolder: by first folder, then by folder, then by name. Equal
+ * names keep the order of the source. */
 static int path_compare(const void *a, const void *b) {
     const struct record *x = a, *y = b;
     size_t xn, yn;
@@ -260,7 +260,7 @@ static int order_compare(const void *a, const void *b) {
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* Of several with one name the last one is kept, in its own place. */
+/* Of several records with one name the last one is kept, at its own position. */
 static void gathered_order(struct gathered *g, const struct source_kind *kind,
                            struct set_result *r) {
     uint64_t n = 0;
@@ -358,7 +358,7 @@ json_t *text_json(const void *bytes, size_t len) {
     return o;
 }
 
-/* The records are sorted, so classes come one after the other. NULL labels: some item has no
+/* The records are sorted, so the items of a class are adjacent. NULL labels: some item has no
  * folder. 0 or -ENOMEM. */
 static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, uint64_t *nclasses) {
     *labels = NULL;
@@ -417,7 +417,7 @@ static json_t *head_make(const struct load_plan *p, const struct gathered *g,
     return o;
 }
 
-/* A numbered set from which some were skipped: its keys are written like others'. */
+/* Some records of a numbered set were skipped: write its keys one by one, as for other sets. */
 static int numbers_to_keys(struct gathered *g) {
     for (uint64_t i = 0; i < g->n; i++) {
         char text[LOAD_ERROR_MAX];
@@ -451,7 +451,7 @@ static int parts_put(const struct load_plan *p, struct gathered *g, struct set_r
         rc = classes_make(g, o, &classes, &r->classes);
     labels = classes;
     bool numbered = rc == 0 && json_is_true(json_object_get(o, "numbered"));
-    if (rc == 0 && p->labels) { /* of the records that are there */
+    if (rc == 0 && p->labels) { /* the labels of the records that were loaded */
         classes = malloc((g->n + 1) * sizeof *classes);
         for (uint64_t i = 0; classes && i < g->n; i++)
             classes[i] = g->record[i].number < p->nlabels ? p->labels[g->record[i].number] : -1;
@@ -499,7 +499,7 @@ int set_write(const struct load_plan *p, struct set_result *r) {
     return rc;
 }
 
-/* --- a set that is there --- */
+/* --- an existing set --- */
 
 static int head_read(const char *name, json_t **o) {
     uint8_t key[512];

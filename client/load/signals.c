@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c - what ends a load early is taken by the main thread between two looks at the others,
- * so that the dictionary is told. */
+/* signals.c - signals that end a load are blocked, and the main thread takes them between two
+ * turns, so that it can report the end in the dictionary. */
 
 #include "signals.h"
 

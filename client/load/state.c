@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.c - what the processes of a load tell each other: items of the dictionary, whose keys are
- * tuples in Python's form (doc/FORMAT.md). */
+/* state.c - how the processes of a load tell each other their state: items of the dictionary whose
+ * keys are tuples in Python's form (doc/FORMAT.md). */
 #include "state.h"
 
 #include "load.h"
@@ -99,7 +99,7 @@ static pthread_mutex_t why_lock = PTHREAD_MUTEX_INITIALIZER;
 static char why[LOAD_ERROR_MAX];
 static int why_code;
 
-/* only a flag */
+/* a flag alone; it orders nothing */
 bool load_stopped(void) {
     return __atomic_load_n(&the_load.stopped, __ATOMIC_RELAXED) != 0;
 }

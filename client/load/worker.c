@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker.c - threads that claim units and read them, and the life of a worker that is not the
+/* worker.c - threads that claim and read units, and the main loop of a worker that is not the
  * leader. */
 #include "worker.h"
 
@@ -23,12 +23,12 @@
 #define THREADS_LEAST 4u
 #define THREADS_MOST  16u
 
-/* The next unit nobody reads: 1 and *n, 0 there is none, or negative. Each worker begins at another
- * place. */
+/* Claim a unit that nobody reads: 1 and *n, 0: there is none, or negative. Each worker begins at
+ * another place. */
 static int unit_claim(uint64_t *n) {
     struct load *l = &the_load;
     for (;;) {
-        /* a number for one thread; nothing else depends on it */
+        /* gives each thread its own number; it orders nothing */
         uint64_t i = __atomic_fetch_add(&l->claimed, 1, __ATOMIC_RELAXED);
         if (i >= l->units || load_stopped())
             return 0;
@@ -53,7 +53,8 @@ static void *thread_run(void *unused) {
     while (rc == 0 && (rc = unit_claim(&n)) == 1) {
         rc = sink_unit(s, n);
         if (rc == 0)
-            __atomic_fetch_add(&the_load.figures.units, 1, __ATOMIC_RELAXED); /* a figure */
+            /* a counter; it orders nothing */
+            __atomic_fetch_add(&the_load.figures.units, 1, __ATOMIC_RELAXED);
     }
     if (rc < 0 && rc != -ECANCELED)
         load_fail(rc, dd_errmsg());
@@ -97,14 +98,14 @@ bool worker_join(void) {
     return true;
 }
 
-/* --- not the leader --- */
+/* --- workers other than the leader --- */
 
-/* figures alone */
+/* counters; they order nothing */
 static uint64_t figure_load(const uint64_t *f) {
     return __atomic_load_n(f, __ATOMIC_RELAXED);
 }
 
-/* bye: the last one. */
+/* bye: text of the last beat, else "". */
 static int worker_beat(uint64_t seq, const char *bye) {
     const struct figures *f = &the_load.figures;
     char text[200];
@@ -117,7 +118,7 @@ static int worker_beat(uint64_t seq, const char *bye) {
                      DDICT_TAG(LOAD_TAG_STR));
 }
 
-/* What the leader says: 'w' wait, 'g' go, 'e' it has ended, or negative. Its beat is looked at. */
+/* Read the leader's beat: 'w' wait, 'g' go, 'e' the load has ended, or negative. */
 static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX]) {
     char text[LOAD_ERROR_MAX], word[16] = "", kind[16];
     uint64_t units;
@@ -125,7 +126,7 @@ static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX]) {
     if (rc < 0 && rc != DDICT_ENOKEY)
         return rc;
     if (rc == DDICT_ENOKEY && *last != 0)
-        return 'e'; /* complete, and tidied up */
+        return 'e'; /* complete, and its keys deleted */
     if (rc == 0 && strcmp(text, last) != 0) {
         deadline_start(lost, LOAD_LOST_MS);
         snprintf(last, LOAD_ERROR_MAX, "%s", text);
@@ -167,10 +168,11 @@ int worker_run(void) {
         }
         if (going && (rc = worker_beat(++seq, "")) == 0 &&
             (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0)
-            break; /* the leader says why */
+            break; /* the leader reports the reason */
         if (rc == DDICT_ENOKEY)
             rc = 0;
-        /* Acquire pairs with the release at the end of thread_run(): the last beat has all. */
+        /* Acquire pairs with the release at the end of thread_run(): the last beat has all
+         * figures. */
         if (going && __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) == the_load.nthreads)
             break;
         sig = signals_wait(going ? LOAD_BEAT_MS / 2 : LOAD_BEAT_MS / 10);
@@ -181,7 +183,8 @@ int worker_run(void) {
         verb_say("%s: %s", the_load.info.node, dd_errmsg());
     if (rc < 0 || sig != 0 || said == 'e' || !going ||
         __atomic_load_n(&the_load.ended, __ATOMIC_ACQUIRE) < the_load.nthreads)
-        __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED); /* only a flag */
+        /* a flag alone; it orders nothing */
+        __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
     bool joined = worker_join();
     if (rc == 0)
         worker_beat(++seq, " bye");

@@ -37,7 +37,7 @@ static size_t head_bytes(unsigned ndim) {
     return (16 + 8 * (size_t)ndim + 63) / 64 * 64;
 }
 
-/* One element of a kind that becomes an int or a float. */
+/* Whether an element becomes an int or a float. */
 static bool is_plain(const struct array *a) {
     return a->ndim <= 1 && strchr("biuf", a->dtype[1]) && a->item <= 8;
 }
@@ -80,7 +80,7 @@ static double half_read(uint16_t h) {
     return h >> 15 ? -v : v;
 }
 
-/* An int (decimal) or a float (8 bytes) into out; the tag. */
+/* Write an int (decimal) or a float (8 bytes) to out; returns the tag. */
 static unsigned plain_write(const struct array *a, const uint8_t *p, char out[32], size_t *len) {
     uint64_t u = 0;
     memcpy(&u, p, a->item);
@@ -112,7 +112,7 @@ int array_record(struct sink *s, const struct array *a, uint8_t *bytes) {
     size_t len;
     int rc;
     swap_all(bytes, a->record_bytes, a);
-    /* beyond an int of 64 bits: an array of no dimension */
+    /* a u64 that does not fit into an int of 64 bits is stored as an array without dimensions */
     bool huge = a->dtype[1] == 'u' && a->item == 8 && (bytes[7] & 0x80) != 0;
     if (is_plain(a) && !huge) {
         unsigned tag = plain_write(a, bytes, text, &len);
@@ -128,8 +128,8 @@ int array_record(struct sink *s, const struct array *a, uint8_t *bytes) {
     return sink_end(s, LOAD_TAG_ARRAY);
 }
 
-/* From Fortran order: the first index runs fastest in the source, the last one in what is stored.
- * */
+/* Convert from Fortran order, in which the first index runs fastest, to C order, in which the last
+ * one does. */
 static void order_turn(uint8_t *out, const uint8_t *in, const struct array *a) {
     uint64_t index[ARRAY_DIMS] = {0}, stride[ARRAY_DIMS], n = a->bytes / a->item, at = 0;
     stride[0] = a->item;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* array_file.c - a file that is one array behind a header, as IDX and .npy are: each entry of its
- * first dimension is a record. */
+/* array_file.c - a file that is one array behind a header (IDX, .npy): each entry of its first
+ * dimension is a record. */
 #include "array.h"
 #include "input.h"
 #include <base/error.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RECORD_LEAST 64u /* bytes of an item, at the least */
+#define RECORD_LEAST 64u /* smallest size of an item, in bytes */
 
 int array_units(struct load_plan *p, const struct input *in, const struct array *a) {
     plan_array(p, a->dtype, a->shape + 1, a->ndim > 0 ? a->ndim - 1 : 0);
@@ -20,7 +20,7 @@ int array_units(struct load_plan *p, const struct input *in, const struct array 
              each = a->record_bytes > 0 ? LOAD_UNIT_BYTES / a->record_bytes : LOAD_UNIT_ITEMS;
     int64_t value = (int64_t)array_value_bytes(a, false);
     int rc = 0;
-    /* without bytes there may be 2^63 of them */
+    /* checked before the units are made: of records without bytes a header may claim 2^63 */
     if (a->records > the_load.info.total_bytes / RECORD_LEAST)
         return dd_error(DDICT_EFULL,
                         "%s: its header says %llu records, and the dictionary cannot hold so many",
@@ -47,7 +47,7 @@ int array_units(struct load_plan *p, const struct input *in, const struct array 
     return rc;
 }
 
-/* Record i of an array in Fortran order: its elements are all over the file. */
+/* Read record i of an array in Fortran order, whose elements are scattered over the file. */
 static int fortran_read(const struct input *in, const struct array *a, uint64_t begin, uint64_t i,
                         uint8_t *out) {
     uint64_t n = a->record_bytes / a->item, index[ARRAY_DIMS] = {0};

@@ -11,7 +11,7 @@ struct gunzip {
     ssize_t (*pull)(void *arg, const uint8_t **bytes);
     void *arg;
     z_stream z;
-    bool within, over; /* within a member; all was read */
+    bool within, over; /* within: inside a member; over: everything was read */
     const char *why;
 };
 
@@ -36,7 +36,7 @@ static ssize_t gunzip_failed(struct gunzip *g, const char *why) {
     return -1;
 }
 
-/* More compressed bytes: 1, 0 at the end, -1. */
+/* Read more compressed bytes: 1, 0 at the end, -1. */
 static int gunzip_fill(struct gunzip *g) {
     const uint8_t *bytes;
     ssize_t n = g->z.avail_in > 0 ? 1 : g->pull(g->arg, &bytes);
@@ -49,8 +49,7 @@ static int gunzip_fill(struct gunzip *g) {
     return n > 0;
 }
 
-/* Behind a member: another one, or the end, perhaps after zeros that fill a block. 1, 0 the end,
- * -1. */
+/* After a member: begin the next one, past any padding zeros. 1, 0 at the end, -1. */
 static int member_begin(struct gunzip *g) {
     int more;
     while ((more = gunzip_fill(g)) == 1 && *g->z.next_in == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* input.c - the bytes of a file. */
+/* input.c - read the bytes of a file, decompressed where needed. */
 #include "input.h"
 
 #include "gunzip.h"
@@ -90,7 +90,7 @@ int input_open(struct input *in, const char *path, uint64_t begin, uint64_t end)
     in->fd = -1;
     if (stat(path, &st) < 0)
         return dd_error(-errno, "%s: %s", path, strerror(errno));
-    /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
+    /* only a regular file is opened: opening a FIFO or a tape has side effects */
     if (S_ISREG(st.st_mode)) {
         in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         if (in->fd < 0 || fstat(in->fd, &st) < 0)

@@ -17,11 +17,11 @@ struct reader {
     struct sink *s;
     struct input in;
     uint8_t *buf;
-    size_t have, cap; /* of a line whose end has not come */
+    size_t have, cap; /* bytes of the incomplete last line; size of buf */
     uint64_t lines;
 };
 
-/* The lines that are whole now; n bytes have come behind the `have` before. */
+/* Pass on the complete lines; n new bytes follow the `have` bytes of the incomplete line. */
 static int pieces_give(struct reader *r, size_t n,
                        int (*take)(void *arg, const uint8_t *line, size_t len), void *arg) {
     const uint8_t *b = r->buf, *nl;
@@ -67,7 +67,7 @@ int lines_each(struct sink *s, const char *text, uint64_t begin, uint64_t end, u
     }
     if (rc == 0 && got < 0) {
         const char *why = dd_errmsg();
-        /* sink_failed() names it */
+        /* sink_failed() puts the name in front again */
         why += strncmp(why, text, strlen(text)) == 0 ? strlen(text) + 2 : 0;
         rc = sink_failed(s, NULL, 0, "%s; what follows line %llu of it is missing", why,
                          (unsigned long long)r.lines);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source_archive.c - a file, or a part of it, as libarchive reads it; and the plan of a zip, which
- * npz is too. */
+/* source_archive.c - read a file, or a part of it, by libarchive; and plan a zip, which .npz is
+ * too. */
 #include "source_archive.h"
 
 #include "gunzip.h"
@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* larger reads than libarchive's own: a shared file system likes them */
+/* larger than libarchive's own reads: faster on a shared file system */
 #define BUF_BYTES (1u << 20)
 
 static ssize_t on_pull(void *arg, const uint8_t **bytes) {
@@ -141,13 +141,13 @@ const char *member_name(struct archive_entry *e, size_t *len) {
 
 /* --- zip --- */
 
-/* for each unit the table of contents is read from its beginning; with large members there may be
- * more */
+/* each unit reads the table of contents from the beginning, so there are few units; large members
+ * may need more */
 #define UNITS_MOST 32u
 
 struct member {
     uint64_t hash;
-    int64_t size; /* -1: no record */
+    int64_t size; /* -1: the member is no record */
 };
 
 struct members {
@@ -190,7 +190,8 @@ static int units_cut(struct load_plan *p, const struct members *all) {
     struct names *names = names_new();
     bool *again = calloc(all->n + 1, 1);
     int rc = !names || !again ? dd_error(-ENOMEM, "out of memory") : 0;
-    for (uint64_t i = all->n; i-- > 0 && rc >= 0;) /* from behind: the last of a name stays */
+    /* backwards: of several members with one name the last one is kept */
+    for (uint64_t i = all->n; i-- > 0 && rc >= 0;)
         if (all->m[i].size >= 0) {
             rc = names_add(names, all->m[i].hash, i, NULL);
             again[i] = rc == 1;
@@ -223,7 +224,7 @@ int zip_plan(struct load_plan *p, const char *text) {
         bool record = archive_entry_filetype(e) == AE_IFREG;
         clean.len = 0;
         if (!name || name_clean(&clean, name, len) < 0)
-            clean.len = 0; /* its reader says so */
+            clean.len = 0; /* reading it reports the error */
         rc = member_add(&all, XXH3_64bits(clean.data, clean.len),
                         !record || clean.len == 0 ? -1
                         : archive_entry_size_is_set(e) && archive_entry_size(e) > 0
@@ -244,8 +245,8 @@ int zip_plan(struct load_plan *p, const char *text) {
 }
 
 struct zip_work {
-    uint64_t first, end, twice; /* twice: how many of them */
-    const uint8_t *again;       /* u64 each */
+    uint64_t first, end, twice; /* twice: number of members in `again` */
+    const uint8_t *again;       /* one u64 for each member that a later one replaces */
 };
 
 static int work_read(struct zip_work *w, const void *work, size_t len) {
@@ -267,8 +268,8 @@ static bool is_again(const struct zip_work *w, uint64_t member) {
     return false;
 }
 
-/* From member w->first on, which moves on. 1: a member could not be read to its end, and with it
- * this opening of the archive. */
+/* Read members from w->first on, which advances. 1: a member could not be read to its end, so the
+ * archive has to be opened again. */
 static int members_read(struct sink *s, const char *text, struct zip_work *w, zip_take *take) {
     struct file_part f;
     struct archive *a;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source_dir.c - a folder with all below it. Symbolic links are followed, as torchvision's
- * ImageFolder does, but not round in circles: and as a few folders with two links each to the next
- * one make 2^n paths, no folder is entered more than WAYS_MAX times by links below links. By one
- * link alone any folder may be entered as often as links lead to it.
+ * source_dir.c - a folder with everything below it. Symbolic links are followed, as by
+ * torchvision's ImageFolder, but not in circles. A chain of n folders with two links each to the
+ * next one has 2^n paths; therefore links below links enter a folder at most WAYS_MAX times. Links
+ * that are not below another link have no such limit.
  */
 #include "sources.h"
 #include <base/error.h>
@@ -26,7 +26,7 @@
 #define WAYS_MAX  100
 
 struct file {
-    char *path; /* below the folder; ours */
+    char *path; /* relative to the folder; owned */
     uint64_t size;
 };
 
@@ -40,8 +40,8 @@ struct walk {
     struct load_plan *p;
     struct file *file;
     size_t n, cap;
-    void *targets; /* struct target, a tree of search.h */
-    /* links: that lead to it, from the top */
+    void *targets; /* tree (tsearch) of struct target */
+    /* the folders from the top to the present one; links: how many links the path to it has */
     struct {
         dev_t dev;
         ino_t ino;
@@ -68,7 +68,8 @@ static int target_compare(const void *a, const void *b) {
                               : 0;
 }
 
-/* A link below a link leads to this folder, once more: how often now. Negative: an error. */
+/* Count that one more link below a link leads to this folder. Returns the number so far, or a
+ * negative code. */
 static int target_count(struct walk *w, const struct stat *st) {
     struct target key = {.dev = st->st_dev, .ino = st->st_ino};
     void *found = tfind(&key, &w->targets, target_compare);
@@ -103,7 +104,7 @@ static int entry_take(struct walk *w, int folder, const char *name, const char *
     unsigned links = w->above[depth].links + S_ISLNK(own.st_mode);
     if (S_ISLNK(own.st_mode) && links > 1) {
         int ways = target_count(w, &st);
-        if (ways < 0 || ways > WAYS_MAX + 1) /* said once */
+        if (ways < 0 || ways > WAYS_MAX + 1) /* reported once already */
             return ways < 0 ? ways : 0;
         if (ways > WAYS_MAX)
             return plan_failed(w->p, path, strlen(path),
@@ -199,7 +200,7 @@ static int dir_plan(struct load_plan *p, const char *text) {
     return rc;
 }
 
-/* 0, or negative: end. */
+/* 0, or negative: stop. */
 static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint64_t size) {
     uint64_t at = 0;
     char more;
@@ -233,7 +234,7 @@ static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint
 static int file_read(struct sink *s, int folder, const char *name, size_t len, uint64_t planned) {
     struct stat st;
     int fd = -1, rc = fstatat(folder, name, &st, 0) < 0 ? errno : 0;
-    /* to open another one has effects: who writes to a FIFO goes on, a tape is wound back */
+    /* only a regular file is opened: opening a FIFO or a tape has side effects */
     if (rc == 0 && S_ISREG(st.st_mode)) {
         fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
         rc = fd < 0 || fstat(fd, &st) < 0 ? errno : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source_fasta.c - FASTA: ">identifier description", then lines of the sequence. A plain file is
- * cut before its ">", so every thread reads some of it. */
+ * cut before a ">", so that each thread reads a part of it. */
 #include "input.h"
 #include "lines.h"
 #include "sources.h"
@@ -31,13 +31,13 @@ static int unit_put(struct load_plan *p, uint64_t begin, uint64_t end, uint64_t 
     return rc;
 }
 
-/* The first header at or behind at; the file's end where there is none. Negative: an error. */
+/* The offset of the first header at or after at, or of the file's end; negative: an error. */
 static int64_t header_find(struct input *in, uint64_t at) {
     static const size_t step = 64 << 10;
     uint8_t *buf = malloc(step);
     int64_t found = (int64_t)in->size;
-    bool line = false; /* the byte before was a line's end */
-    at--;              /* behind a header's beginning, so at > 0 */
+    bool line = false; /* the byte before was a newline */
+    at--;              /* to see a newline before the header; at > 0 */
     while (buf && at < in->size && !load_stopped()) {
         ssize_t n = read_all_at(in->fd, buf, step, at);
         if (n <= 0) {
@@ -79,8 +79,8 @@ static int fasta_plan(struct load_plan *p, const char *text) {
 
 struct parse {
     struct sink *s;
-    uint64_t line, begin; /* begin: of the unit, for sentences */
-    char *id;             /* of the open record; NULL: none */
+    uint64_t line, begin; /* begin: offset of the unit, for messages */
+    char *id;             /* identifier of the open record; NULL: none */
     bool wanted, utf8;
     struct pack seq;
 };
@@ -110,7 +110,7 @@ static int line_take(void *arg, const uint8_t *line, size_t len) {
     if (*line != '>' && !p->wanted)
         return 0;
     if (*line != '>' && !p->id) {
-        p->wanted = false; /* said once */
+        p->wanted = false; /* report it once */
         return sink_failed(
             p->s, NULL, 0, "line %llu%s: a sequence without a header (\">identifier\") before it",
             (unsigned long long)p->line, p->begin > 0 ? " of the part that was read" : "");
@@ -119,7 +119,7 @@ static int line_take(void *arg, const uint8_t *line, size_t len) {
         pack_bytes(&p->seq, line, len);
         if (p->seq.len <= the_load.manager_bytes)
             return 0;
-        p->wanted = false; /* the rest of it is passed over */
+        p->wanted = false; /* skip the rest of the sequence */
         return sink_failed(p->s, p->id, strlen(p->id), "it is longer than a manager can hold");
     }
     int rc = record_end(p);
@@ -142,7 +142,7 @@ static int fasta_read(struct sink *s, const char *text, const void *work, size_t
     uint64_t begin = unpack_u64(&u), end = unpack_u64(&u);
     struct parse p = {.s = s, .begin = begin, .wanted = true};
     int rc = lines_each(s, text, begin, end, 0, line_take, &p);
-    if (rc == 1) { /* its last sequence is not whole */
+    if (rc == 1) { /* the last sequence is incomplete */
         free(p.id);
         p.id = NULL;
         rc = 0;

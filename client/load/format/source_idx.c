@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * source_idx.c - IDX, the format of MNIST's files: two zeros, the type of an element, the number of
- * dimensions, the dimensions (big endian), the elements. With a file of one dimension beside one of
- * more, the one is the labels of the other.
+ * dimensions, the dimensions (big endian), the elements. If one source has one dimension and
+ * another one has more, the former holds the labels of the latter.
  */
 #include "array.h"
 #include "input.h"
@@ -37,7 +37,7 @@ static bool is_idx(const char *text, bool folder, const unsigned char *head, siz
            head[3] <= ARRAY_DIMS;
 }
 
-/* Reads the header; its bytes, or negative. */
+/* Read the header; its size in bytes, or negative. */
 static int header_read(struct input *in, struct array *a) {
     uint8_t h[4 + 4 * ARRAY_DIMS];
     const struct type *t;
@@ -94,7 +94,7 @@ static int labels_read(struct load_plan *p, struct input *in, const struct array
     return rc;
 }
 
-/* Is another source one of several dimensions? */
+/* Whether another source has several dimensions. */
 static bool has_images(const char *text) {
     bool found = false;
     for (unsigned i = 0; i < the_load.o->nsources && !found; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source_lines.c - a text file: each line is a record. Where one has to know the number of a line
- * before those before it are read (several files, or several nodes), the lines are counted first.
+ * source_lines.c - a text file: each line is a record. The lines are counted first if the number of
+ * a line must be known before the lines in front of it are read (several files, or several nodes).
  */
 #include "input.h"
 #include "lines.h"
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define PIECE (1u << 20)
-/* a smaller file is read at once by one thread: counting it would take as long */
+/* a smaller file is one unit: counting its lines would take as long as reading it */
 #define ALONE_BYTES (64u << 20)
 
 static bool is_text(const char *text, bool folder, const unsigned char *head, size_t n) {
@@ -36,11 +36,11 @@ static int unit_put(struct load_plan *p, uint64_t begin, uint64_t end, uint64_t 
     return rc;
 }
 
-/* Units end behind a line's end. whole: one unit. */
+/* Make units that end at line ends. whole: one unit for all. */
 static int lines_count_units(struct load_plan *p, struct input *in, bool whole) {
     uint8_t *buf = malloc(PIECE);
     uint64_t begin = 0, at = 0, lines = 0;
-    bool open = false; /* a line without its end */
+    bool open = false; /* the last line has no newline yet */
     ssize_t n = 0;
     int rc = !buf ? dd_error(-ENOMEM, "out of memory") : 0;
     while (rc == 0 && (n = input_read(in, buf, PIECE)) > 0) {

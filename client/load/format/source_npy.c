@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source_npy.c - NumPy's .npy: each entry of its first dimension is a record; and .npz, a zip of
- * such files: each is one. */
+/* source_npy.c - NumPy's .npy: each entry of the first dimension is a record; and .npz, a zip of
+ * .npy files: each file is a record. */
 #include "array.h"
 #include "input.h"
 #include "source_archive.h"
@@ -24,7 +24,7 @@ static bool is_npz(const char *text, bool folder, const unsigned char *head, siz
     return n >= 4 && memcmp(head, "PK", 2) == 0 && path_ends(text, ".npz");
 }
 
-/* Reads the header; its bytes, or negative. */
+/* Read the header; its size in bytes, or negative. */
 static int header_read(struct input *in, struct array *a) {
     uint8_t *head = malloc(NPY_HEADER_MAX);
     char why[200];
@@ -69,7 +69,7 @@ static int npy_read(struct sink *s, const char *text, const void *work, size_t l
 
 /* --- npz --- */
 
-/* All bytes of the member; malloc'ed. 0, or -1 with why: it is damaged. */
+/* Read the whole member; malloc'ed. 0, or -1 with why: it is damaged. */
 static int member_all(struct archive *a, struct archive_entry *e, uint8_t **out, size_t *len,
                       char *why, size_t cap, bool *fatal) {
     size_t room = archive_entry_size_is_set(e) ? (size_t)archive_entry_size(e) + 1 : 1u << 20,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source_tar.c - tar, plain or compressed. A plain one is cut into ranges at its headers, found by
- * seeks from one to the next; a compressed one is read once, from its beginning, by one thread. A
- * member that is a tar itself is read as part of it: NAME.tar with a.jpg in it gives NAME/a.jpg.
+ * source_tar.c - tar, plain or compressed. A plain tar is cut into ranges at its headers, which are
+ * found by seeks from one to the next; a compressed tar is read once, from its beginning, by one
+ * thread. A member that is a tar itself is unpacked too: a.jpg in NAME.tar becomes NAME/a.jpg.
  */
 #include "gunzip.h"
 #include "input.h"
@@ -39,7 +39,7 @@ static bool is_inner(const char *name, size_t len) {
 struct range {
     uint64_t begin, end;
     struct unit_facts f;
-    struct pack again; /* u64 each: positions of headers whose name comes again later */
+    struct pack again; /* one u64 each: positions of headers whose names appear again later */
 };
 
 struct cut {
@@ -57,7 +57,7 @@ static int range_begin(struct cut *c, uint64_t at) {
     return 0;
 }
 
-/* A member whose name came before: the earlier one is left out. */
+/* A name appears again: note that the earlier member is left out. */
 static int again_note(struct cut *c, uint64_t position) {
     uint64_t i = c->n;
     while (i > 0 && c->range[i - 1].begin > position)
@@ -81,7 +81,7 @@ static int member_plan(struct cut *c, struct names *names, struct archive *a,
     }
     if (rc < 0 || archive_entry_filetype(e) != AE_IFREG || archive_entry_hardlink(e))
         return rc;
-    r->f.largest++; /* counts until the end */
+    r->f.largest++; /* counts members until the end of the plan */
     r->f.bytes = bytes_add(r->f.bytes, size);
     if (name && is_inner(name, len)) {
         r->f.items = -1;
@@ -99,7 +99,7 @@ static int member_plan(struct cut *c, struct names *names, struct archive *a,
     return rc;
 }
 
-/* Behind the last member is a block of zeros; else the archive was cut between two members. */
+/* Whether the block after the last member is all zeros; else the archive may have been cut. */
 static bool is_ended(const struct file_part *f, uint64_t at) {
     uint8_t block[BLOCK];
     if (pread(f->fd, block, sizeof block, (off_t)at) != sizeof block)
@@ -152,7 +152,7 @@ static int plain_plan(struct load_plan *p, const char *text) {
     if (rc == 0 && h != ARCHIVE_EOF) {
         rc = plan_failed(p, NULL, 0, "%s",
                          archive_error_string(a) ? archive_error_string(a) : "cannot be read");
-        /* what is whole is read */
+        /* read the members that are complete */
         f.size = c.n > 0 ? (uint64_t)archive_read_header_position(a) : 0;
     } else if (rc == 0 && c.n > 0 && archive_entry_sparse_count(e) == 0 && !is_ended(&f, end) &&
                !is_ended(&f, (uint64_t)archive_read_header_position(a))) {
@@ -214,7 +214,8 @@ static bool is_again(const struct reading *r, uint64_t position) {
     return false;
 }
 
-/* Its bytes into the sink. 0, or negative: end; *fatal: the archive cannot be read on. */
+/* Write the member's bytes to the sink. 0, or negative: stop; *fatal: the archive cannot be read
+ * any further. */
 static int member_bytes(struct reading *r, struct archive *a, struct archive_entry *e,
                         const char *name, size_t len, bool *fatal) {
     int64_t size = archive_entry_size_is_set(e) ? archive_entry_size(e) : -1, left = size;
@@ -290,7 +291,7 @@ static int inner_walk(struct reading *r, struct archive *outer, const char *name
     return rc;
 }
 
-/* A hard link's target is a name in the same archive: what stands before ours stands before it. */
+/* A hard link's target is a name in the same archive, so it gets the same prefix as ours. */
 static int link_take(struct reading *r, const char *name, size_t len, size_t before,
                      const char *target) {
     struct pack to = {0};
@@ -302,8 +303,8 @@ static int link_take(struct reading *r, const char *name, size_t len, size_t bef
     return rc;
 }
 
-/* A member that is no directory. before: bytes of its name that are not in a, but of the archives
- * around it. */
+/* Take a member that is no directory. before: length of the part of its name that comes from the
+ * archives around a. */
 static int member_take(struct reading *r, struct archive *a, struct archive_entry *e,
                        const char *name, size_t len, size_t before, int depth, bool *fatal) {
     const char *target = archive_entry_hardlink(e);
@@ -324,7 +325,7 @@ static int member_take(struct reading *r, struct archive *a, struct archive_entr
     return member_bytes(r, a, e, name, len, fatal);
 }
 
-/* All members of a, whose names begin with the prefix and a slash where it has one. */
+/* Read all members of a; their names get prefix (if any) and a slash in front. */
 static int archive_walk(struct reading *r, struct archive *a, const char *prefix, size_t prefix_len,
                         int depth) {
     struct archive_entry *e;

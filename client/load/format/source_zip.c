@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* source_zip.c - zip. Its table of contents is at its end, so every thread finds its own members by
- * it. */
+/* source_zip.c - zip. The table of contents is at the end of the file; every thread finds its
+ * members in it. */
 #include "source_archive.h"
 #include "sources.h"
 #include <base/error.h>
@@ -23,7 +23,7 @@ static int member_bytes(struct sink *s, struct archive *a, struct archive_entry 
         sink_advance(s, (uint64_t)size);
     if (rc <= 0)
         return rc;
-    for (;;) { /* to the end, where its checksum is looked at */
+    for (;;) { /* read to the end, because libarchive checks the checksum there */
         size_t want = size >= 0 && size - got < (1 << 20) ? (size_t)(size - got) + 1 : 1u << 20;
         uint8_t *room = sink_room(s, want, &rc);
         if (!room)

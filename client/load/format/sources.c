@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sources.c - which kind a source is. */
+/* sources.c - find the kind of a source. */
 #include "sources.h"
 
 #include "input.h"
@@ -16,7 +16,7 @@
 
 #define HEAD_BYTES 1024u
 
-/* In the order in which they are asked: the particular before the general. */
+/* in the order of the tests: special kinds before general ones */
 static const struct source_kind *const kinds[] = {&source_s3,  &source_dir, &source_npz,
                                                   &source_zip, &source_npy, &source_fasta,
                                                   &source_tar, &source_idx, &source_lines};
@@ -77,7 +77,7 @@ bool text_is_utf8(const uint8_t *t, size_t len) {
     return true;
 }
 
-/* The first bytes, decompressed. Their number, or negative. */
+/* Read the first bytes, decompressed. Returns their number, or negative. */
 static ssize_t head_read(const char *path, uint8_t *head) {
     struct input in;
     size_t n = 0;
@@ -86,7 +86,7 @@ static ssize_t head_read(const char *path, uint8_t *head) {
     while (rc == 0 && n < HEAD_BYTES && (got = input_read(&in, head + n, HEAD_BYTES - n)) > 0)
         n += (size_t)got;
     input_close(&in);
-    /* a file that is cut later is its reader's to complain of */
+    /* an error further on is reported when the file is read */
     return rc < 0 ? rc : got < 0 && n == 0 ? got : (ssize_t)n;
 }
 

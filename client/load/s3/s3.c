@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* s3.c - a bucket, and its objects, many at once. */
+/* s3.c - a bucket, and getting many of its objects at once. */
 #include "s3.h"
 
 #include "s3_transfer.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s3_config.c - the files of the AWS tools: sections in brackets, `name = value` lines, and lines
- * that are indented below a name without a value, whose names are "s3.addressing_style" here.
- * Format: AWS CLI User Guide, "Configuration and credential file settings".
+ * s3_config.c - the files of the AWS tools: sections in brackets, `name = value` lines, and
+ * indented lines below a name without a value: `addressing_style` below `s3` is called
+ * "s3.addressing_style" here. Format: AWS CLI User Guide, "Configuration and credential file
+ * settings".
  */
 #include "s3_config.h"
 
@@ -29,7 +30,7 @@ static const char *variable_get(const char *name) {
     return v && *v != 0 ? v : NULL;
 }
 
-/* The file's path by its variable, else in ~/.aws. Empty: there is no home. */
+/* The path of the file: from its variable, else in ~/.aws. Empty: there is no home folder. */
 static void file_path(char *out, size_t cap, const char *name, const char *file) {
     const char *path = variable_get(name), *home = variable_get("HOME");
     if (path && strncmp(path, "~/", 2) == 0 && home)
@@ -43,7 +44,7 @@ static void file_path(char *out, size_t cap, const char *name, const char *file)
 }
 
 struct s3_setting {
-    const char *name; /* in the file */
+    const char *name; /* name in the file */
     char *to;
     size_t cap;
 };
@@ -61,8 +62,8 @@ static int setting_take(const struct s3_setting *settings, const char *path, con
 }
 
 /*
- * What the section says, where it was not said before. *found: the section is there. A file that is
- * not there is no error.
+ * Take the section's values for settings that are not set yet. *found: the section exists. A
+ * missing file is no error.
  */
 static int file_read(const char *path, const char *section, const struct s3_setting *settings,
                      bool *found) {
@@ -148,7 +149,7 @@ static int endpoint_check(char *url) {
     return 0;
 }
 
-#define TRIES_CAP 24 /* of the number of attempts, as text */
+#define TRIES_CAP 24 /* for the number of attempts as text */
 
 static int keys_check(const struct s3_config *c, const char *profile) {
     bool access = *c->access != 0;
@@ -177,7 +178,8 @@ static int variables_read(struct s3_config *c, char tries[TRIES_CAP]) {
     return rc < 0 ? rc : keys_check(c, NULL);
 }
 
-/* What the variables left open: credentials of the profile, then all else of it. */
+/* Fill in the settings that no variable has set: first the profile's credentials, then the rest of
+ * it. */
 static int files_read(struct s3_config *c, char tries[TRIES_CAP]) {
     char credentials[1024], config[1024], section[160];
     const char *profile = variable_get("AWS_PROFILE"), *name = profile ? profile : "default";
@@ -266,7 +268,7 @@ bool s3_config_by_path(const struct s3_config *c, const char *bucket) {
     if (*c->endpoint != 0)
         return true;
     for (const char *b = bucket; *b != 0; b++)
-        /* a dot: no certificate has the name */
+        /* no certificate matches a bucket name with a dot */
         if (!islower((unsigned char)*b) && !isdigit((unsigned char)*b) && *b != '-')
             return true;
     return false;

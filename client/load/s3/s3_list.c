@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* s3_list.c - the objects of a bucket, page after page. API: Amazon S3 API Reference,
+/* s3_list.c - list the objects of a bucket, page by page. API: Amazon S3 API Reference,
  * ListObjectsV2. */
 #include "s3_list.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* no page of 1000 keys of 1024 bytes, each byte of them as three, is larger */
+/* more than the largest page: 1000 keys of 1024 bytes, each byte encoded as three */
 #define PAGE_BYTES (16u << 20)
 #define TOKEN_MAX  4096u
 
@@ -22,10 +22,10 @@ enum element { NONE, KEY, SIZE, ETAG, TRUNCATED, TOKEN };
 struct page {
     uint8_t *data;
     size_t len, cap;
-    /* being parsed */
+    /* the parser's state */
     XML_Parser parser;
     unsigned depth;
-    bool list, contents; /* in a ListBucketResult; in one of its Contents */
+    bool list, contents; /* inside a ListBucketResult; inside one of its Contents */
     enum element in;
     char text[3 * S3_KEY_MAX + 1], key[S3_KEY_MAX + 1], etag[160];
     size_t text_n;
@@ -55,7 +55,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* The key as encoding-type=url gives it: %XX, and + for a blank. False: none. */
+/* Decode a key of encoding-type=url: %XX, and + for a blank. False: not valid. */
 static bool key_decode(char *out, const char *text, size_t len) {
     size_t n = 0;
     for (size_t i = 0; i < len; i++) {
@@ -162,17 +162,17 @@ static int page_parse(struct page *p, const char *bucket) {
     return 0;
 }
 
-/* One page into p. */
+/* Get one page. */
 static int page_get(struct s3 *s, struct page *p, const char *prefix, const char *token,
                     unsigned page) {
     struct transfer *t = &s->transfer[0];
     char most[16];
     int rc, regions = 0;
     snprintf(most, sizeof most, "%u", page);
-    do { /* again where the bucket proves to be in another region */
+    do { /* repeat if the bucket proves to be in another region */
         *t->url = *t->etag = 0;
         s3_url(s, t->url, sizeof t->url, "");
-        char before = '?'; /* sorted: they are signed so */
+        char before = '?'; /* parameters in sorted order, as the signature wants them */
         if (*token != 0) {
             s3_query(t->url, sizeof t->url, before, "continuation-token", token);
             before = '&';
@@ -207,7 +207,7 @@ static int page_get(struct s3 *s, struct page *p, const char *prefix, const char
 
 int s3_list(struct s3 *s, const char *prefix, unsigned page,
             int (*each)(void *arg, const struct s3_object *o), void *arg) {
-    /* earlier: after 1, 2, 4, 8, ... pages: a round of any length is noticed */
+    /* earlier: the token after 1, 2, 4, 8, ... pages, so that a cycle of any length is noticed */
     char token[TOKEN_MAX] = "", earlier[TOKEN_MAX] = "";
     struct page *p = calloc(1, sizeof *p);
     uint64_t pages = 0;

@@ -11,7 +11,7 @@
 #define MAC_BYTES crypto_auth_hmacsha256_BYTES
 #define HEX_BYTES (2 * MAC_BYTES + 1)
 
-struct parts { /* of a URL */
+struct parts { /* the parts of a URL */
     const char *path, *query;
     size_t path_len, query_len;
 };
@@ -24,7 +24,7 @@ static void mac_of_text(uint8_t out[MAC_BYTES], const void *key, size_t key_len,
     explicit_bzero(&h, sizeof h);
 }
 
-/* The key of a day, a region and a service, which signs no other. */
+/* Derive the key for one day, region and service; it is valid for no other. */
 static void key_derive(uint8_t key[MAC_BYTES], const struct s3_config *c, const char *day) {
     char secret[sizeof c->secret + 4];
     int n = snprintf(secret, sizeof secret, "AWS4%s", c->secret);
@@ -35,7 +35,8 @@ static void key_derive(uint8_t key[MAC_BYTES], const struct s3_config *c, const 
     explicit_bzero(secret, sizeof secret);
 }
 
-/* Host: has no port that the scheme implies (RFC 9110, 4.2.3); libcurl leaves it out, too. */
+/* Copy the host without a port that the scheme implies (RFC 9110, 4.2.3), which libcurl omits
+ * too. */
 static bool host_copy(struct s3_signature *s, const char *url, struct parts *p) {
     const char *host = strstr(url, "://"), *end;
     bool tls = strncmp(url, "https://", 8) == 0;

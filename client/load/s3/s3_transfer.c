@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s3_transfer.c - one transfer is one attempt after another to get a URL. All of a thread run in one
- * multi handle, so connections are used again. API: Amazon S3 API Reference, GetObject and "Error
- * responses".
+ * s3_transfer.c - a transfer gets one URL, in as many attempts as it takes. All transfers of a
+ * thread run in one multi handle, so connections are reused. API: Amazon S3 API Reference,
+ * GetObject and "Error responses".
  */
 #include "s3_transfer.h"
 
@@ -21,8 +21,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define WAIT_MS       200   /* between looks at load_stopped() */
-#define TOLD_MAX      4096u /* of the body of an error */
+#define WAIT_MS       200   /* interval between calls of load_stopped() */
+#define TOLD_MAX      4096u /* bytes kept of an error's body */
 #define S3_HEADER_MAX (sizeof((struct s3_config *)NULL)->token + 64)
 
 static long stall_seconds(void) {
@@ -76,9 +76,9 @@ void s3_query(char *url, size_t cap, char before, const char *name, const char *
     url_encode(url, cap, value, false);
 }
 
-/* --- what an error says --- */
+/* --- error answers --- */
 
-struct told { /* being parsed */
+struct told { /* the parser's state */
     char code[64], message[240], *to;
     size_t cap;
 };
@@ -114,7 +114,7 @@ static void told_parse(struct told *t, const char *body, size_t len) {
     XML_SetUserData(p, t);
     XML_SetElementHandler(p, told_open, told_close);
     XML_SetCharacterDataHandler(p, told_text);
-    XML_Parse(p, body, (int)len, 1); /* whatever came before a mistake counts */
+    XML_Parse(p, body, (int)len, 1); /* elements before a syntax error are used */
     XML_ParserFree(p);
 }
 
@@ -152,7 +152,8 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *arg) {
         t->told_n += k;
         return len;
     }
-    if (code == 200 && t->begun_at > 0 && t->skipped < t->begun_at) { /* it gives all again */
+    /* the server ignored the range and sends everything again: skip */
+    if (code == 200 && t->begun_at > 0 && t->skipped < t->begun_at) {
         size_t k = t->begun_at - t->skipped < len ? (size_t)(t->begun_at - t->skipped) : len;
         t->skipped += k;
         bytes += k;
@@ -207,7 +208,7 @@ static int attempt_begin(struct s3 *s, struct transfer *t) {
     curl_slist_free_all(t->headers);
     t->headers = NULL;
     curl_easy_setopt(e, CURLOPT_URL, t->url);
-    /* a key may have "..": it was signed as it is */
+    /* a key may contain "..", and it is signed unchanged */
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 #if CURL_AT_LEAST_VERSION(7, 85, 0)
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -265,8 +266,8 @@ static bool may_pass(CURLcode e, long http) {
     }
 }
 
-/* 200 ms, then twice as much each time up to 20 s, less up to a half of it by chance: not all come
- * again at once. */
+/* 200 ms, doubled with each attempt up to 20 s, minus a random part of up to a half, so that
+ * threads do not retry all at once. */
 static uint64_t pause_ms(const struct transfer *t) {
     uint64_t ms = (uint64_t)DD_S3_PAUSE_MS << (t->attempts < 8 ? t->attempts - 1 : 7);
     if (ms > DD_S3_PAUSE_MAX_MS)
@@ -293,7 +294,7 @@ static void transfer_describe(const struct s3 *s, const struct transfer *t, CURL
                  s->config.looked);
 }
 
-/* The attempt is over: true when the transfer is done, with status and why. */
+/* The attempt has ended. True: so has the transfer, with status and why set. */
 static bool attempt_end(struct s3 *s, struct transfer *t, CURLcode e) {
     long http = 0;
     curl_easy_getinfo(t->easy, CURLINFO_RESPONSE_CODE, &http);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * source_s3.c - objects of a bucket. s3://bucket/a/b is what is below the folder a/b, else the one
- * object of that name. A unit is a run of objects of the list; a thread has many small ones on
- * their way at once, and passes the bytes of a large one on as they come.
+ * source_s3.c - objects of a bucket. s3://bucket/a/b means the objects below the folder a/b, or if
+ * there are none the object of that name. A unit is a run of objects of the list. A thread gets
+ * many small objects at once; a large one it gets alone, and passes its bytes on as they arrive.
  */
 #include "s3.h"
 #include "s3_list.h"
@@ -18,9 +18,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define LARGE        (8u << 20)  /* an object of more bytes goes through in pieces, alone */
-#define FLIGHT_BYTES (32u << 20) /* of the others on their way, of one thread */
-#define UNIT_OBJECTS 1024u       /* a page */
+#define LARGE        (8u << 20)  /* a larger object is got alone, in pieces */
+#define FLIGHT_BYTES (32u << 20) /* total size of the small objects that a thread gets at once */
+#define UNIT_OBJECTS 1024u       /* one page */
 #define ETAG_MAX     128u
 
 static bool s3_match(const char *text, bool folder, const unsigned char *head, size_t n) {
@@ -28,11 +28,10 @@ static bool s3_match(const char *text, bool folder, const unsigned char *head, s
     return strncmp(text, "s3://", 5) == 0;
 }
 
-/* --- the list: stamp() reads it, and plan(), which comes next in the same process, need not read
- * it again --- */
+/* --- the list: stamp() keeps it for plan(), which comes next in the same process --- */
 
 struct listing {
-    char *text; /* of the source */
+    char *text; /* the source's text */
     struct pack objects;
     uint64_t n;
     char region[64];
@@ -54,7 +53,7 @@ static int listing_add(void *arg, const struct s3_object *o) {
     struct listing *l = arg;
     size_t len = strlen(o->key);
     if (o->key[len - 1] == '/' && o->size == 0)
-        return 0; /* a folder, as consoles make them */
+        return 0; /* an empty object that stands for a folder, as consoles make them */
     pack_text(&l->objects, o->key, len);
     pack_text(&l->objects, o->etag, strlen(o->etag));
     pack_u64(&l->objects, o->size);
@@ -119,8 +118,8 @@ static int s3_stamp(const char *text, char *stamp, size_t cap) {
 /* --- units --- */
 
 /*
- * Of a key, how many bytes stand before the record's name: those of the folder, or of the one
- * object's folder.
+ * Length of the part of a key before the record's name: the folder, or the folder of the single
+ * object.
  */
 static size_t name_at(const char *prefix, const char *key, size_t len) {
     size_t n = strlen(prefix), at = n;
@@ -186,12 +185,12 @@ struct reader {
     struct s3 *s3;
     struct sink *sink;
     struct unpack u;
-    uint64_t bytes;        /* of small ones on their way */
+    uint64_t bytes;        /* total size of the small objects on their way */
     struct object *object; /* [S3_FLIGHT] */
     bool used[S3_FLIGHT];
 };
 
-/* 1 the next object of the unit; 0 there is none; negative. */
+/* 1: the next object of the unit; 0: there is none; negative. */
 static int object_next(struct reader *r, struct object *o) {
     size_t len, tag_len;
     if (r->u.left == 0)
@@ -210,7 +209,7 @@ static int object_next(struct reader *r, struct object *o) {
     return 1;
 }
 
-/* What became of it: the record, or why there is none. */
+/* Add the finished object as a record, or report why it failed. */
 static int object_end(struct reader *r, struct object *o) {
     struct s3_want *w = &o->want;
     int rc = w->status;
@@ -235,7 +234,7 @@ static int piece_take(void *arg, const void *bytes, size_t len) {
     return sink_add(arg, bytes, len);
 }
 
-/* Nothing else is on its way. */
+/* Get a large object, while no other is on its way. */
 static int large_get(struct reader *r, struct object *o) {
     int rc = sink_begin(r->sink, o->name, o->name_len, (int64_t)o->want.size);
     if (rc <= 0) {
@@ -250,7 +249,7 @@ static int large_get(struct reader *r, struct object *o) {
     if (rc == 0 && o->want.status == 0)
         rc = sink_end(r->sink, LOAD_TAG_BYTES);
     else if (rc == 0 && o->want.status > 0)
-        rc = 0; /* sink_add() refused it and has said so */
+        rc = 0; /* sink_add() has refused and reported it */
     else if (rc == 0) {
         sink_cancel(r->sink);
         return object_end(r, o);
@@ -259,7 +258,7 @@ static int large_get(struct reader *r, struct object *o) {
     return rc;
 }
 
-/* Wait for one of the small ones. */
+/* Wait for one of the small objects. */
 static int small_take(struct reader *r) {
     int rc;
     struct s3_want *w = s3_done(r->s3, &rc);
@@ -301,7 +300,7 @@ static int objects_get(struct reader *r) {
                 sink_advance(r->sink, next.want.size);
                 continue;
             }
-            sink_cancel(r->sink); /* removed meanwhile */
+            sink_cancel(r->sink); /* the item was removed meanwhile */
         }
         while (s3_under_way(r->s3) > 0 && (large || s3_under_way(r->s3) == S3_FLIGHT ||
                                            r->bytes + next.want.size > FLIGHT_BYTES))
