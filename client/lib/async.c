@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* async.c - a set of asynchronous operations: threads in it, ops that are over, the set's clock.
- * async.h has the rules. */
+/* async.c - a set of asynchronous operations: the threads inside, ops that are done, the set's
+ * clock. async.h has the rules. */
 #include "async.h"
 
 #include "client_lane_inside.h"
@@ -18,9 +18,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* while ops are under way the status page is looked at so often */
+/* interval between checks of the status page while ops are under way */
 #define TICK_NS (10ull * DD_WAIT_SLICE_MS * 1000000u)
-#define END_MAX 32 /* ops ended at a time */
+#define END_MAX 32 /* ops ended in one round */
 
 enum { ON_EVENT, ON_DOORBELL_FD, ON_TIMER, ON_SOCKET };
 
@@ -40,7 +40,8 @@ static void async_event_set(struct ddict_async *q) {
 static uint64_t async_now(struct ddict_async *q) {
     uint64_t now = clock_ns(), gap = now - q->looked_ns;
     if (q->under_way > 0 && gap > DD_SUSPEND_GAP_MS * 1000000ull)
-        q->shift_ns += gap; /* stopped, or nobody polled: answers may be there */
+        /* the process was stopped, or nobody polled: answers may have arrived */
+        q->shift_ns += gap;
     q->looked_ns = now;
     return now - q->shift_ns;
 }
@@ -81,7 +82,8 @@ void async_add_done(struct ddict_async *q, struct async_op *op) {
     pthread_mutex_lock(&q->lock);
     op->done = true;
     op->next = NULL;
-    __atomic_store_n(q->done_end, op, __ATOMIC_RELAXED); /* who spins looks at the first */
+    /* spinning threads look at the first op without the lock */
+    __atomic_store_n(q->done_end, op, __ATOMIC_RELAXED);
     q->done_end = &op->next;
     q->under_way--;
     if (q->awake == 0)
@@ -89,13 +91,13 @@ void async_add_done(struct ddict_async *q, struct async_op *op) {
     pthread_mutex_unlock(&q->lock);
 }
 
-/* --- who is inside --- */
+/* --- threads inside a set --- */
 
 int async_enter(struct ddict_async *q, struct session **s) {
     if (q->generation != __atomic_load_n(&fork_generation, __ATOMIC_RELAXED))
         return dd_error(-ECANCELED, "these asynchronous requests are of the parent process");
     pthread_mutex_lock(&q->lock);
-    while (q->shut) /* it is short, and what is over then is complete */
+    while (q->shut) /* detach is short, and completes all ops */
         pthread_cond_wait(&q->quiet, &q->lock);
     *s = q->session;
     q->users++;
@@ -113,7 +115,7 @@ void async_leave(struct ddict_async *q) {
     pthread_mutex_unlock(&q->lock);
 }
 
-/* --- the end of ops that are not answered --- */
+/* --- ops whose time is over --- */
 
 void async_arm_timer(struct ddict_async *q) {
     pthread_mutex_lock(&q->lock);
@@ -132,8 +134,8 @@ void async_arm_timer(struct ddict_async *q) {
     pthread_mutex_unlock(&q->lock);
 }
 
-/* Tickets of ops that are to be ended, from number *from on: all of them, or those of the time
- * `now` and of broken lanes. */
+/* Collect tickets of ops to end, from number *from on: all of them, or those whose deadline is
+ * before `now` or whose lane is broken. */
 static unsigned async_find_ended(struct ddict_async *q, bool all, uint64_t now, uint32_t *from,
                                  uint64_t *ticket) {
     unsigned n = 0;
@@ -143,7 +145,7 @@ static unsigned async_find_ended(struct ddict_async *q, bool all, uint64_t now, 
         struct async_op *op = q->op_table[*from];
         if (!op || op->done)
             continue;
-        /* Of a key that is waited for the manager is the judge. */
+        /* If the op waits for its key, the manager ends it, so its answer gets some more time. */
         uint64_t at = op->at_ns + (op->waits && op->counted
                                        ? (uint64_t)answer_grace_ms(op->out.head.type) * 1000000u
                                        : 0);
@@ -196,17 +198,17 @@ static void async_turn(struct ddict_async *q, struct session *s) {
             q->armed_ns = 0;
             pthread_mutex_unlock(&q->lock);
             if (read(q->timer_fd, &times, sizeof times) < 0)
-                tick = true; /* another thread was here before */
+                tick = true; /* another thread has read it */
         } else if (e[i].data.u32 == ON_SOCKET) {
             tick = true;
-            epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->sock, NULL); /* it stays so */
+            epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->sock, NULL); /* the hang-up is permanent */
         }
     }
     client_lanes_turn(s, rung);
     async_check(q, s, tick);
 }
 
-/* It can not be asked again. */
+/* The op cannot be sent again: it fails with code. */
 static bool async_op_fail(struct async_op *op, int code) {
     op->r.status = code;
     op->r.text = strdup(dd_errmsg());
@@ -214,8 +216,9 @@ static bool async_op_fail(struct async_op *op, int code) {
 }
 
 /*
- * Asked for a key, and told that its time is over, which it is not: we were stopped meanwhile. Or
- * to pop a value that needs more room than was set aside: it is still there. Ask again.
+ * Send the op again in two cases. It waits for a key, and the manager says that its time is over,
+ * but our clock says not: we were stopped meanwhile. Or it pops a value that is longer than the
+ * memory set aside; the value was not removed.
  */
 static bool async_op_retry(struct ddict_async *q, struct session *s, struct async_op *op,
                            uint64_t now) {
@@ -259,7 +262,7 @@ static void async_op_free(struct ddict_async *q, struct async_op *op) {
     free(op);
 }
 
-/* Up to n of those that are over, a chain, and the set's time. */
+/* Take up to n done ops out of the set, as a list; *now is the set's time. */
 static struct async_op *async_take_done(struct ddict_async *q, size_t n, uint64_t *now) {
     pthread_mutex_lock(&q->lock);
     struct async_op *first = q->done, **at = &first;
@@ -298,14 +301,14 @@ static size_t async_take(struct ddict_async *q, struct session *s, struct ddict_
     if (again)
         client_lanes_turn(s, false);
     if (placed) {
-        /* the leases may be another thread's work; see fork_gate() */
+        /* another thread may have stored the leases; see fork_gate() */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         fork_gate();
     }
     return got;
 }
 
-/* Something to look at, soon? */
+/* Spin until there is something to do. False: nothing came in time. */
 static bool async_spin(struct ddict_async *q, struct session *s) {
     uint64_t end = 0;
     for (unsigned i = 1; spin_cores() > 1; i++) {
@@ -319,7 +322,7 @@ static bool async_spin(struct ddict_async *q, struct session *s) {
     return false;
 }
 
-/* Asleep until there is something to do, at most ms. */
+/* Sleep until there is something to do, at most ms. */
 static void async_sleep(struct ddict_async *q, int ms) {
     struct pollfd p = {.fd = q->epoll_fd, .events = POLLIN};
     pthread_mutex_lock(&q->lock);
@@ -452,7 +455,7 @@ static void async_finish_done(struct ddict_async *q, struct session *s) {
             async_op_finish(s, op);
 }
 
-/* Out of its session: what is under way ends. */
+/* Leave the session: ops under way end. */
 static void async_shut(struct ddict_async *q) {
     pthread_mutex_lock(&q->lock);
     struct session *s = q->session;
@@ -465,7 +468,7 @@ static void async_shut(struct ddict_async *q) {
         return;
     async_end_ops(q, true, -ECANCELED, "the handle was detached");
     async_finish_done(q, s);
-    /* other processes have it, too: it does not leave by itself */
+    /* other processes hold the eventfd, too, so closing ours does not remove it */
     epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->doorbell, NULL);
     epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->sock, NULL);
     epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, q->timer_fd, NULL);
@@ -496,7 +499,8 @@ void async_detach(ddict_t *d) {
 void ddict_async_close(ddict_async_t *q) {
     if (!q)
         return;
-    if (q->generation != fork_generation) { /* its memory is as the fork found it */
+    /* its memory may be inconsistent, as of the moment of the fork */
+    if (q->generation != fork_generation) {
         q->op_table = NULL;
         q->unused = NULL;
         async_free(q);

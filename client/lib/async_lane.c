@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* async_lane.c - ops of sets on their lanes: sent when there is room, given back when they are
- * answered or ended. async.h has the rules. */
+/* async_lane.c - ops of sets on their lanes: they are sent when there is room, and given to their
+ * sets when they are answered or ended. async.h has the rules. */
 #include "async.h"
 #include "client_lane_inside.h"
 #include "request.h"
@@ -11,11 +11,12 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* Sent at a time on one lane, apart for those that wait for their keys: half of what a manager
- * takes of one lane (forward_table.c), the rest is for other calls. */
+/* The most ops under way on one lane: [1] of those that wait for their keys, [0] of the others.
+ * Half of what a manager takes from one lane (forward_table.c); the rest is left to other calls. */
 static const uint32_t sent_max[2] = {256, 2048};
-#define PUSH_BYTES (2u << 20) /* of one value in a turn: who polls has other things to do */
-#define ROUNDS     8          /* of taking and sending in a turn */
+/* bytes of one value sent in a turn, so that the polling thread soon returns */
+#define PUSH_BYTES (2u << 20)
+#define ROUNDS     8 /* rounds of receiving and sending in a turn */
 
 static void unsent_remove(struct client_lane *p, struct async_op *op) {
     struct client_lane_ops *l = &p->unsent[op->waits];
@@ -25,7 +26,7 @@ static void unsent_remove(struct client_lane *p, struct async_op *op) {
     else
         l->end = op->prev;
     op->queued = false;
-    /* only under lock; others look */
+    /* written only under lock, but read without it */
     __atomic_store_n(&p->unsent_n, p->unsent_n - 1, __ATOMIC_RELAXED);
 }
 
@@ -63,7 +64,7 @@ bool async_op_send(struct async_op *op, uint64_t *ticket) {
     return true;
 }
 
-/* Send on what there is room for. True: it stopped before. */
+/* Send ops while there is room. True: there is room left, but the turn is over. */
 static bool lane_send_ops(struct client_lane *p) {
     for (unsigned w = 0; w < 2; w++) {
         for (struct async_op *op = p->unsent[w].first, *next; op; op = next) {
@@ -71,7 +72,7 @@ static bool lane_send_ops(struct client_lane *p) {
             next = op->next;
             if (unlikely(p->nheld > 0) && !op->r.done &&
                 client_lane_manager_is_held(p, op->out.head.manager))
-                continue; /* those for other managers go on */
+                continue; /* ops for other managers go on */
             if (!begun && p->sent[w] >= sent_max[w])
                 break;
             op->r.need = 0;
@@ -91,7 +92,7 @@ static bool lane_send_ops(struct client_lane *p) {
                 op->r.status = rc;
                 op->r.text = strdup(dd_errmsg());
                 async_op_deliver(p, op);
-            } else if (op->r.done) { /* refused in the middle */
+            } else if (op->r.done) { /* the manager refused it in the middle */
                 async_op_deliver(p, op);
             }
         }
@@ -147,7 +148,7 @@ void client_lanes_turn(struct session *s, bool all) {
             more |= client_lane_turn(p);
     }
     if (more)
-        eventfd_write(s->doorbell, 1); /* Q1: whoever polls comes again */
+        eventfd_write(s->doorbell, 1); /* Q1: the polling thread turns again */
 }
 
 /* --- ends --- */
@@ -167,12 +168,12 @@ bool async_op_end(struct ddict_async *q, uint64_t ticket, int code, const char *
         return false;
     client_lane_lock(p);
     pthread_mutex_lock(&q->lock);
-    bool mine = async_op_find(q, ticket) == op; /* and with lane.lock it stays so */
+    bool mine = async_op_find(q, ticket) == op; /* and as we hold lane.lock it stays so */
     pthread_mutex_unlock(&q->lock);
     if (mine) {
         if (op->queued)
             unsent_remove(p, op);
-        if (op->r.done) { /* refused, and its end was not sent yet */
+        if (op->r.done) { /* refused, but LAST was not sent yet */
             if (op->r.sending)
                 client_lane_notice_add(p, &op->r, MSG_ABORT, op->out.head.id);
         } else {
@@ -200,7 +201,7 @@ static int async_get_finish(struct async_op *op, int rc) {
 
 void async_op_finish(struct session *s, struct async_op *op) {
     struct ddict_op *o = &op->pub;
-    /* detached before it could be asked again: its value is still there */
+    /* the handle was detached before the pop could be repeated: the value was not removed */
     if (op->r.status == DDICT_ESMALL && o->what == DDICT_OP_POP) {
         op->r.status = -ECANCELED;
         op->r.text = strdup("the handle was detached");

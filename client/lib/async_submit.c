@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* async_submit.c - ops begin: what is on this node is read at once, the rest becomes a request. */
+/* async_submit.c - begin ops: items of this node are read at once, other ops become requests. */
 #include "async.h"
 #include "local_read.h"
 #include "request.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* submitted before the first of them are sent: the manager works while we go on */
+/* ops submitted between two turns: the manager works while we prepare more */
 #define TURN_OPS 64u
 
 static bool op_is_put(const struct ddict_op *o) {
     return o->what == DDICT_OP_PUT || o->what == DDICT_OP_PUTV;
 }
 
-/* Of the value of a put; MSG_VALUE_MAX: too much. */
+/* Length of the value of a put; MSG_VALUE_MAX: too long. */
 static uint64_t op_value_length(const struct ddict_op *o) {
     uint64_t sum = o->what == DDICT_OP_PUT ? o->len : 0;
     const struct iovec *v = o->buf;
@@ -39,7 +39,7 @@ static int op_check(const struct ddict_op *o) {
     return 0;
 }
 
-/* Without asking anybody: -EINPROGRESS when that can not be. */
+/* Finish the op without a message; -EINPROGRESS: a message is needed. */
 static int async_op_try_local(struct session *s, struct ddict_op *o, unsigned owner, uint64_t h) {
     struct node_manager *m = session_local(s, owner);
     int rc = -EAGAIN;
@@ -113,7 +113,7 @@ static int async_op_start(struct ddict_async *q, struct session *s, struct ddict
         op->out.head.aux = (uint64_t)ms * 1000u;
     }
     if (rc == 0 && async_op_send(op, &o->ticket))
-        return -EINPROGRESS; /* op may be gone */
+        return -EINPROGRESS; /* another thread may have freed op already */
     if (op->r.slot)
         lease_release(s, op->slot);
     request_drop(&op->r);

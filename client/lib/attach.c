@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attach.c - the handle: attach, detach, what it is attached to, and the order to end. */
+/* attach.c - the handle: attach, detach, facts about the dictionary, and ddict_down(). */
 #include "async.h"
 #include "lease.h"
 #include <base/user.h>
@@ -16,7 +16,7 @@ const char *no_name_text(void) {
            "or with ddict run?";
 }
 
-/* "<uid>.<job>.job" into name, or -1 outside of a Slurm job. */
+/* Write "<uid>.<job>.job" to name; -1 outside of a Slurm job. */
 static int job_dict_name(char name[DICT_NAME_MAX]) {
     const char *job = getenv("SLURM_JOB_ID");
     if (!job || *job == 0 || strlen(job) != strspn(job, "0123456789"))
@@ -24,11 +24,12 @@ static int job_dict_name(char name[DICT_NAME_MAX]) {
     return snprintf(name, DICT_NAME_MAX, "%lu.%s.job", user_of_job(), job) < DICT_NAME_MAX ? 0 : -1;
 }
 
-/* A job of salloc has none until an srun starts it. A task that has found one knows its name, as
- * does a batch script: without the name the plugin is missing there. */
+/* A dictionary of a job of salloc starts with the first srun: say so. Not for tasks, which know its
+ * name once they have found one, and not for batch scripts: if they have no name, the plugin is
+ * missing. */
 static void not_yet_text(const char *name) {
     const char *set = getenv("DDICT_NAME"), *file = getenv("DDICT_SOCKET");
-    const char *by = getenv("ENVIRONMENT"); /* Slurm sets it to BATCH there */
+    const char *by = getenv("ENVIRONMENT"); /* Slurm sets it to BATCH in a batch script */
     char own[DICT_NAME_MAX];
     if (!getenv(JOB_VARIABLE) || (by && strcmp(by, "BATCH") == 0) || (set && *set != 0) ||
         (file && *file != 0) || job_dict_name(own) < 0 || strcmp(name, own) != 0)
@@ -39,7 +40,7 @@ static void not_yet_text(const char *name) {
              getenv("SLURM_JOB_ID"));
 }
 
-/* The name to use, or NULL with *rc set; own: room for the job's. */
+/* The name to use, or NULL with *rc set; own: buffer for the name of the job's dictionary. */
 static const char *name_choose(const char *name, char own[DICT_NAME_MAX], int *rc) {
     own[0] = 0;
     if (!name)
@@ -119,7 +120,7 @@ int ddict_detach(ddict_t *d) {
     return 0;
 }
 
-/* Another thread may be at it, with more time than we have. */
+/* Another thread may hold the lock, with a longer timeout than ours. */
 static bool lock_by(pthread_mutex_t *lock, struct deadline *d) {
     while (pthread_mutex_trylock(lock) != 0) {
         if (deadline_over(d))
@@ -139,7 +140,7 @@ int handle_revive(ddict_t *d, struct session **out, int timeout_ms) {
     if (!s && (rc = session_open_by(&s, &d->opening, d->name, &until)) == 0) {
         /* pairs with the load in session_enter() */
         __atomic_store_n(&d->session, s, __ATOMIC_RELEASE);
-        /* means nothing to a thread that did not enter by the other */
+        /* relaxed: threads that entered by `session` do not read it */
         __atomic_store_n(&d->session_id, s->id, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&d->lock);
@@ -191,7 +192,7 @@ int ddict_down(const char *name, int timeout_ms) {
     rc = attach_send(fd, &m, NULL, 0);
     if (rc == 0) {
         rc = attach_recv_by(fd, &m, NULL, 0, &d);
-        if (rc == -ECONNRESET) /* it went down before its answer was sent */
+        if (rc == -ECONNRESET) /* ddictd ended before it sent its answer */
             rc = 0;
         else if (rc >= 0)
             rc = m.type == ATTACH_DOWN_OK

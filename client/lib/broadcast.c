@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* broadcast.c - calls about whole managers: len, clear, stats. All are asked before the first
- * answer is waited for. */
+/* broadcast.c - calls to all managers: len, clear, stats. All requests are sent before the first
+ * answer is awaited. */
 #include "request.h"
 #include "stats_public.h"
 
@@ -13,8 +13,8 @@ static struct outgoing manager_ask(enum msg_type type, unsigned manager) {
 }
 
 /*
- * Ask all managers for which want() is true; take() sees each answer. The first failure is returned
- * when all requests are over.
+ * Send a request to every manager for which want() is true; take() sees each answer. Returns the
+ * first failure, after all requests are over.
  */
 static int request_all(struct session *s, enum msg_type type, enum sink sink,
                        bool (*want)(struct session *, unsigned),
@@ -77,7 +77,7 @@ int64_t ddict_len(ddict_t *d, int timeout_ms) {
     if (rc < 0)
         return rc;
     int64_t sum = 0;
-    /* acquire: with it the writes that it counts; the writer stores it after them */
+    /* acquire: the writer stores num_keys after the writes that it counts */
     for (unsigned i = 0; i < s->nlocal; i++)
         sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
     if (s->nlocal < s->managers && (rc = request_all(s, MSG_LEN, SINK_NONE, manager_is_remote,
@@ -97,7 +97,7 @@ int ddict_clear(ddict_t *d, int timeout_ms) {
 /* --- stats --- */
 
 struct stats_place {
-    char *out; /* entries of the caller's size */
+    char *out; /* array of entries of the size that the caller asked for */
     size_t size;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cached_read.c - reads in place of values of other nodes: while the dictionary is frozen their
- * proxy may have them (LAYOUT 9). What is not found here is asked for as ever, so a miss says
- * nothing and is not counted.
+ * cached_read.c - read values of other nodes in place: while the dictionary is frozen, their proxy
+ * may have them in its arena (LAYOUT 9). On a miss the proxy is asked as usual; so a miss sets no
+ * sentence and is not counted.
  */
 #include "cached_read.h"
 
@@ -10,11 +10,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Tell the manager's clock that the item was read. It is a hint: a plain ring with one writer. */
+/* Report the read to the manager, whose clock algorithm then keeps the item longer. It is only a
+ * hint: a ring without locks, with one writer. */
 static void cache_hint(struct lease_thread *t, struct node_manager *m, uint64_t off) {
     struct lease_chunk *c =
         (struct lease_chunk *)(void *)((uint8_t *)t->row - offsetof(struct lease_chunk, counters));
-    uint64_t n = __atomic_load_n(&c->hints, __ATOMIC_RELAXED); /* ours */
+    uint64_t n = __atomic_load_n(&c->hints, __ATOMIC_RELAXED); /* only this thread writes it */
     __atomic_store_n(&c->hint[n % LEASE_HINTS], LEASE_WORD(m->arena.local_index, off),
                      __ATOMIC_RELAXED);
     __atomic_store_n(&c->hints, n + 1, __ATOMIC_RELEASE); /* pairs with leases_hints() */

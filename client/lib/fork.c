@@ -7,8 +7,8 @@
  *             the page up to date. Where the managers have not answered, our lease page keeps
  *             copies until they do
  *     parent  drop our mapping and our end of the pipe; nothing has changed for us
- *     child   the hold page takes the place of the lease page; sockets, lanes and leases of the
- *             parent are let go; handles open a new session at their next call. When the last
+ *     child   the hold page replaces the lease page; sockets, lanes and leases of the
+ *             parent are closed; handles open a new session at their next call. When the last
  *             inherited view is released, or the child ends or execs, the pipe hangs up.
  *
  * A process that inherited views and forks again shares its hold page with its child: `refs`
@@ -41,7 +41,7 @@ static struct lease_chunk *chunk_at(uint8_t *page, unsigned c) {
     return (struct lease_chunk *)(void *)(page + (uint64_t)c * LEASE_CHUNK_SIZE);
 }
 
-/* A thread's scratch slot is not in any view. */
+/* A thread's scratch slot is never a view's. */
 bool lease_is_scratch(struct session *s, uint32_t n) {
     struct lease_thread *t = __atomic_load_n(&s->owner[LEASE_CHUNK_OF(n)], __ATOMIC_RELAXED);
     return t && t->scratch == lease_slot(s->lease_page, n);
@@ -83,7 +83,7 @@ static int hold_make(struct hold *h) {
     return fd;
 }
 
-/* The view that slot n holds, as far as one can see; 0: none. */
+/* The lease word of slot n if it is a view's; 0: it is not. */
 static uint64_t slot_view(struct session *s, unsigned c, unsigned k) {
     uint64_t word = __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED) == &lease_shadow
                         ? 0
@@ -99,7 +99,7 @@ static bool views_any(struct session *s) {
     return false;
 }
 
-/* The hold page has what the lease page has. */
+/* Copy the leases of all views from the lease page to the hold page. */
 static void hold_fill(struct session *s) {
     struct hold *h = &s->hold;
     h->count = 0;
@@ -117,7 +117,7 @@ static void hold_fill(struct session *s) {
     __atomic_store_n(&chunk_at(h->page, 0)->chunks, s->chunks, __ATOMIC_RELEASE);
 }
 
-/* Give ddictd a hold page with the views of this moment. */
+/* Give ddictd a hold page with the views held now. */
 static int hold_give(struct session *s, struct deadline *d) {
     int ends[2], fd = hold_make(&s->hold);
     if (fd < 0)
@@ -138,7 +138,7 @@ static int hold_give(struct session *s, struct deadline *d) {
     return rc;
 }
 
-/* Until all managers have it, and those of earlier forks. */
+/* Wait until all managers have the page, and those of earlier forks. */
 static int hold_await(struct session *s, struct deadline *d) {
     struct attach_msg m;
     int rc = 0;
@@ -147,22 +147,23 @@ static int hold_await(struct session *s, struct deadline *d) {
         if (rc < 0)
             break;
         __atomic_store_n(&s->held_due, s->held_due - 1, __ATOMIC_RELAXED);
-        /* that: its child has ended before */
+        /* DDICT_EPROTO: the child ended first */
         rc = m.type == ATTACH_HELD && m.status == DDICT_EPROTO ? 0 : m.status;
         s->held_bad |= rc < 0;
     }
     return rc < 0 ? rc : 0;
 }
 
-/* With the dictionary its managers are gone, and nobody is left to use the memory again. */
+/* Without a dictionary there is no manager that could reuse the memory, so the failure does not
+ * matter. */
 static bool hold_failed(struct session *s, int rc) {
     return rc < 0 && status_page_serves(s->status_page);
 }
 
 /*
- * The managers have not answered, but they will (or have no memory for it). Until then our own
- * lease page protects what the child inherits: by copies of its leases, in chunks that are no
- * thread's, so that ours can be released as ever.
+ * The managers have not answered yet (or have no memory for the page). Until they do, our own lease
+ * page protects what the child inherits: it gets copies of the leases, in chunks that belong to no
+ * thread, so that our own leases can be released as usual.
  */
 static bool shadows_make(struct session *s) {
     uint64_t *slot = NULL, word;
@@ -209,7 +210,7 @@ void holds_settle(struct session *s) {
     pthread_mutex_unlock(&registry_lock);
 }
 
-/* For those that hold views and have no hold page yet. */
+/* Give hold pages for sessions that have views and no hold page yet. */
 static void holds_give(struct deadline *d) {
     for (struct session *s = sessions; s; s = s->next)
         if (!s->refs && !s->hold.page && views_any(s))
@@ -219,8 +220,8 @@ static void holds_give(struct deadline *d) {
             s->hold.late = hold_failed(s, hold_await(s, d));
 }
 
-/* False: other threads have taken the first views meanwhile. What they took beside others is added:
- * the managers know the page already (LAYOUT, order of a scan). */
+/* Bring the hold pages up to date. The managers know these pages already, so views taken meanwhile
+ * are just added (LAYOUT, order of a scan). False: a session without a page has views now. */
 static bool holds_fill(void) {
     bool all = true;
     for (struct session *s = sessions; s; s = s->next) {
@@ -246,13 +247,14 @@ static void fork_gate_open(void) {
 }
 
 static void fork_gate_close(void) {
-    /* Pairs with a reader's lease before its fork_gate(): there need not be a fence between. */
+    /* Pairs with a reader that stores its lease before fork_gate(), perhaps without a fence in
+     * between. */
     __atomic_store_n(&fork_under_way, 1, __ATOMIC_SEQ_CST);
     if (sessions)
         barrier_everywhere();
 }
 
-/* An inherited session is shared with one more process. */
+/* One more process shares an inherited session. */
 static void hold_share(struct session *s) {
     for (unsigned c = 0; c < s->chunks; c++) {
         for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS; k++) {
@@ -298,7 +300,7 @@ static void fork_parent(void) {
 }
 
 static void child_no_views(struct session *s) {
-    /* Rather a fault at the address than bytes that may have been replaced. */
+    /* Better a fault at the address than bytes that may have been replaced. */
     for (unsigned i = 0; i < s->nlocal; i++)
         mprotect((void *)(uintptr_t)s->local[i].arena.header, s->local[i].arena.map_len, PROT_NONE);
     static const char text[] = "ddict: fork: the views could not be given to the managers; the "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* freeze.c - the dictionary read-only, and what is fetched ahead meanwhile. */
+/* freeze.c - make the dictionary read-only, and prefetch values into the node cache meanwhile. */
 #include "cached_read.h"
 #include "request.h"
 
@@ -36,7 +36,7 @@ int ddict_is_frozen(ddict_t *d) {
 struct ahead {
     struct session *s;
     struct call_deadline w;
-    uint8_t *bytes; /* [DD_MSG_INLINE] records u32 length, key */
+    uint8_t *bytes; /* [DD_MSG_INLINE]; records of u32 length and key */
     size_t len;
     ssize_t taken;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get.c - calls that read one key: get, view, contains; and pop, whose answer is a view. get and
- * view have two forms each: the fast one, all inline, finds nearly every key of this node; the
- * plain one behind it knows everything, and finds out why the fast one did not.
+ * get.c - calls that read one key: get, view, contains; and pop, whose result is a view. get and
+ * view have a fast form, which is all inline and finds nearly every key of this node. If it fails,
+ * the plain form follows, which handles every case and finds the reason.
  */
 #include "cached_read.h"
 #include "local_read.h"
@@ -17,15 +17,15 @@
 
 #define FLAT __attribute__((flatten))
 
-/* What a fast read needs. */
+/* state of a fast read */
 struct fast {
     struct lease_thread *t;
     struct node_manager *m;
     uint64_t h;
 };
 
-/* A thread that has leases in the handle's session knows all that is needed of it. false: the plain
- * form is to be taken. */
+/* Prepare a fast read: a thread that has leases in the handle's session needs nothing else. False:
+ * use the plain form. */
 static inline bool fast_begin(struct fast *f, ddict_t *d, const void *key, size_t klen,
                               unsigned flags) {
     struct lease_thread *t = f->t = lease_last_used;
@@ -46,8 +46,7 @@ static struct outgoing target_ask(const struct target *t, enum msg_type type, ui
 }
 
 /*
- * A local key that is absent: wait until its manager has it. 0: look again, for it may be gone
- * again.
+ * Wait until the manager of a local key has it. 0: look again, but the key may be removed again.
  */
 static int target_await(const struct target *t, struct call_deadline *w) {
     struct outgoing out = target_ask(t, MSG_HEAD, 0);
@@ -170,13 +169,13 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
                   struct ddict_view *v, int *rc) {
     if (*rc >= 0 && r->placed) {
         struct found f;
-        /* reader_adopt() may have been another thread's; see fork_gate() */
+        /* another thread may have called reader_adopt(); see fork_gate() */
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         fork_gate();
         *rc = reader_item(&m->arena, r->reply.aux, &f);
         if (*rc == 0) {
             if ((*rc = view_take(s, m, n, &f, v)) == 0)
-                /* an item of the node cache has its own mark there */
+                /* the version field of a cached item has another meaning */
                 v->version = r->reply.version;
             else
                 request_drop(r);
@@ -202,14 +201,14 @@ int request_slot(struct session *s, struct request *r, uint32_t *n) {
     *n = LEASE_NONE;
     r->slot = NULL;
     if (!t || lease_take(t, n) < 0)
-        return DDICT_EVIEWS; /* private memory will do */
+        return DDICT_EVIEWS; /* the value will come into private memory */
     r->slot = lease_slot(t->page, *n);
     __atomic_store_n(r->slot, LEASE_MARK, __ATOMIC_RELAXED); /* L2 */
     return 0;
 }
 
-/* It was refused: its value needs more room. *late: there is no time left, and nothing was popped.
- * */
+/* The pop was refused because the value is longer than the memory set aside. *late: no time is
+ * left; nothing was popped. */
 static int pop_again(struct request *r, struct call_deadline *w, bool *late) {
     *late = call_deadline_left_us(w) == 0;
     if (*late)
@@ -225,7 +224,7 @@ static int view_asked(const struct target *t, enum msg_type type, struct ddict_v
     uint32_t n;
     uint16_t want = request_slot(t->s, &r, &n) == 0 ? MSGF_VIEW : 0;
     struct outgoing out = target_ask(t, type, want);
-    /* the value may come into our memory */
+    /* the value may be sent into our memory */
     bool comes = type == MSG_POP && (m->id != t->owner || want == 0);
     uint64_t len = 0;
     int rc = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * get_many.c - many views at once, a few at a time: those of other nodes are asked for; while they
- * travel, those of this node are read in place, step by step for all of a batch, so that misses of
- * the cache overlap and one fence does for all their leases.
+ * get_many.c - many views in one call. Requests for values of other nodes are sent first; meanwhile
+ * values of this node are read in place, a batch at a time: each step is done for the whole batch,
+ * so cache misses overlap, and one fence serves all its leases.
  */
 #include "cached_read.h"
 #include "request.h"
@@ -13,24 +13,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB 1024u /* wants at a time */
-/* keys looked up together: about as many misses as a core has under way, times the lines of a key
- * */
+#define SLAB 1024u /* wants looked at together */
+/* keys looked up together: about the number of cache misses that a core can have under way, times
+ * the lines that a key touches */
 #define AHEAD 32u
 
 struct get_call {
     struct session *s;
-    struct ddict_want *want; /* of the slab */
+    struct ddict_want *want; /* wants of the slab */
     uint32_t n;
     uint64_t hash[SLAB];
     struct node_manager *local[SLAB]; /* NULL: on another node */
     size_t found;
     struct request *r; /* [SLAB], allocated with the first remote key */
     uint32_t *slot;
-    /* [managers], allocated with the first of them: it did not answer in time, and is not asked any
-     * more */
+    /* [managers], allocated at the first timeout: a manager that did not answer in time is not
+     * asked again */
     uint8_t *silent;
-    /* wants of the slab whose manager is held (PROTOCOL 2): those of others first */
+    /* number of wants of the slab whose manager is held (PROTOCOL 2); they are sent last */
     uint32_t put_off;
     unsigned flags;
     int timeout_ms;
@@ -42,7 +42,7 @@ static int no_time_to_ask(void) {
                     "a manager must be asked for this value, which a timeout of 0 does not allow");
 }
 
-/* --- from other nodes --- */
+/* --- values of other nodes --- */
 
 static void silent_note(struct get_call *c, unsigned owner) {
     if (c->flags & DDICT_WAIT)
@@ -53,8 +53,8 @@ static void silent_note(struct get_call *c, unsigned owner) {
         c->silent[owner] = 1;
 }
 
-/* The request for want i, r as request_slot() left it. skips: 1, and nothing was sent, where its
- * manager is held. */
+/* Send the request for want i; request_slot() has prepared r. skips: if the manager is held, return
+ * 1 and send nothing. */
 static int remote_ask(struct get_call *c, struct node_manager *m, uint32_t i, bool skips) {
     struct ddict_want *w = &c->want[i];
     struct outgoing out = {.head = {.type = MSG_GET,
@@ -82,7 +82,7 @@ static int remote_send(struct get_call *c, uint32_t i) {
     int rc = remote_ask(c, m, i, true);
     c->put_off += rc == 1;
     if (rc < 0) {
-        request_view(c->s, m, r, c->slot[i], &w->view, &rc); /* gives the slot back */
+        request_view(c->s, m, r, c->slot[i], &w->view, &rc); /* this also gives the slot back */
         w->status = rc;
     }
     return rc;
@@ -124,21 +124,21 @@ static void remote_collect(struct get_call *c, uint32_t i) {
     w->status = rc;
 }
 
-/* --- from this node --- */
+/* --- values of this node --- */
 
-/* Look-ups that go together, with the slots that they have in hand. */
+/* Look-ups done together, each with a slot in hand. */
 struct find_batch {
     struct lease_thread *t;
     struct find_one one[AHEAD];
     uint32_t index[AHEAD], slot[AHEAD], n;
 };
 
-/* Find those of the batch, and none is left; returns how many were not found so. */
+/* Do all look-ups of the batch, and empty it. Returns how many were not found in place. */
 static __attribute__((noinline)) uint32_t local_find(struct get_call *c, struct find_batch *f) {
     uint32_t k = f->n, found = 0, left = 0;
     f->n = 0;
     reader_find_many(f->one, k);
-    fork_gate(); /* after all leases: they are copied, or we go on after it */
+    fork_gate(); /* after all leases are stored: a fork copies them, or we return after it */
     for (uint32_t j = 0; j < k; j++) {
         struct ddict_want *w = &c->want[f->index[j]];
         if (unlikely(!f->one[j].found)) {
@@ -164,8 +164,8 @@ static __attribute__((noinline)) uint32_t local_find(struct get_call *c, struct 
     return left;
 }
 
-/* Those of this node among the wants from..from + n, whose buckets are on their way; returns how
- * many were not found so. */
+/* Look up the wants from..from + n that belong to this node; their buckets are being prefetched.
+ * Returns how many were not found in place. */
 static uint32_t local_take(struct get_call *c, uint32_t from, uint32_t n) {
     struct find_batch f;
     uint32_t left = 0;
@@ -177,10 +177,10 @@ static uint32_t local_take(struct get_call *c, uint32_t from, uint32_t n) {
         if (!m)
             continue;
         if (unlikely(!t) || unlikely(*t->top == LEASE_NONE)) {
-            /* more slots are looked for only while none is in hand: L1 */
+            /* the stack may be refilled only while no slot is in hand: L1 */
             left += local_find(c, &f);
             if (!t || (*t->top == LEASE_NONE && lease_refill(t) < 0)) {
-                /* knows what to say */
+                /* it sets the code and the sentence */
                 w->status = local_view(c->s, m, c->hash[i], w->key, w->klen, &w->view);
                 c->found += w->status == 0;
                 left += w->status < 0;
@@ -198,7 +198,7 @@ static uint32_t local_take(struct get_call *c, uint32_t from, uint32_t n) {
     return left + local_find(c, &f);
 }
 
-/* Those that are not here: 0 when it was asked for. */
+/* Ask for a value of another node. 0: the request is sent, or put off. */
 static __attribute__((noinline)) int remote_begin(struct get_call *c, uint32_t i, int *rc) {
     if (*rc == 0 && c->timeout_ms == 0)
         *rc = no_time_to_ask();
@@ -211,14 +211,15 @@ static __attribute__((noinline)) int remote_begin(struct get_call *c, uint32_t i
     if (*rc < 0)
         return c->want[i].status = *rc;
     int sent = remote_send(c, i);
-    if (sent == -ETIMEDOUT) /* the others may have more luck */
+    if (sent == -ETIMEDOUT) /* other managers may answer */
         silent_note(c, owner);
     else if (sent < 0)
         *rc = sent;
     return sent < 0 ? sent : 0;
 }
 
-/* Those whose manager was held: send them when it is not. Returns how many are under way then. */
+/* Send the requests that were put off, waiting where the manager is still held. Returns how many
+ * are under way then. */
 static uint32_t remote_resume(struct get_call *c) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->n && c->put_off > 0; i++) {
@@ -251,8 +252,8 @@ static void remote_collect_all(struct get_call *c, uint32_t remote) {
     }
 }
 
-/* What could not be decided in place: lane, or waiting for the key. All within the time of one
- * call. */
+/* Finish wants that could not be decided in place: ask the manager, or wait for the key. All share
+ * the call's deadline. */
 static void local_finish(struct get_call *c) {
     for (uint32_t i = 0; i < c->n; i++) {
         struct ddict_want *w = &c->want[i];
@@ -279,12 +280,13 @@ static void local_finish(struct get_call *c) {
 static __attribute__((noinline)) uint64_t any_hash(const struct ddict_want *w) {
     return key_hash(w->key, w->klen);
 }
-/* Inline for the common lengths. */
+/* Inline for the most common key lengths. */
 static inline uint64_t want_hash(const struct ddict_want *w) {
     return likely(w->klen - 9 < 8) ? key_hash(w->key, w->klen) : any_hash(w);
 }
 
-/* Where the wants from..from + n are; those of other nodes are asked for. Returns how many were. */
+/* Find where the wants from..from + n are, and ask for those of other nodes. Returns how many were
+ * asked for. */
 static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_t from, uint32_t n,
                                                      int *rc) {
     uint32_t remote = 0;
@@ -319,7 +321,8 @@ static void slab_get(struct get_call *c) {
     uint32_t remote = 0, left = 0;
     int rc = 0;
     c->put_off = 0;
-    if (unlikely(c->silent != NULL)) /* the next ones have their time, too */
+    /* time spent on a silent manager is not taken from the next slab */
+    if (unlikely(c->silent != NULL))
         call_deadline_renew(&c->w);
     for (uint32_t at = 0; at < c->n; at += AHEAD) {
         uint32_t n = c->n - at < AHEAD ? c->n - at : AHEAD;

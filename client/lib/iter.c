@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iter.c - walk over the keys, a segment of one manager at a time: in place for the managers of
+ * iter.c - iterate over the keys, one segment of one manager at a time: in place for managers of
  * this node, by KEYS messages for the others. A cursor is a hash prefix, so a key that is present
- * throughout is met exactly once however the index grows.
+ * all the time is visited exactly once, however the index grows.
  */
 #include "lease.h"
 #include "request.h"
@@ -15,17 +15,18 @@
 struct ddict_iter {
     ddict_t *d;
     int timeout_ms;
-    unsigned manager, end; /* the current one; the first that is not visited */
+    unsigned manager, end; /* the present manager; the first one that is not visited */
     bool here_only;
     size_t prefix_len;
-    bool over; /* the current one is done */
+    bool over; /* the present manager has no more keys */
     uint64_t cursor;
     uint8_t *keys; /* records of u32 length and key */
     size_t len, cap, at;
-    bool asked;        /* r is under way, or answered and not read */
-    struct session *s; /* that r belongs to, while it has this id; its memory stays */
+    bool asked; /* r is under way, or answered and not read yet */
+    /* session of r, as long as its id is session_id; its memory is never freed */
+    struct session *s;
     uint64_t session_id;
-    struct node_manager *m; /* who was asked */
+    struct node_manager *m; /* the manager that was asked */
     struct request r;
     struct batch batch;
     uint8_t prefix[];
@@ -92,7 +93,7 @@ static int key_take(void *arg, const void *key, uint32_t key_len) {
     return 0;
 }
 
-/* Send it, when there is room. */
+/* Send the request if there is room. */
 static int keys_ask(struct ddict_iter *it, struct session *s) {
     struct outgoing out = {.head = {.type = MSG_KEYS,
                                     .manager = it->manager,
@@ -133,7 +134,7 @@ static int keys_fill_asked(struct ddict_iter *it, struct session *s, struct call
         if (slice < 0)
             return slice;
         if (!it->asked && slice > DD_WAIT_SLICE_MS)
-            slice = DD_WAIT_SLICE_MS; /* nobody tells us of room */
+            slice = DD_WAIT_SLICE_MS; /* no wake-up comes when the ring has room */
         if ((rc = client_lane_wait_any(&it->m->lane, &it->batch, 0, slice)) < 0)
             return rc;
     }
@@ -162,9 +163,9 @@ static int keys_fill_local(struct ddict_iter *it, struct session *s, struct node
     return rc < 0 ? rc : 0;
 }
 
-/* The next segment. */
+/* Get the keys of the next segment. */
 static int keys_fill(struct ddict_iter *it, struct session *s, struct call_deadline *w) {
-    if (it->asked && it->session_id != s->id) { /* by our parent */
+    if (it->asked && it->session_id != s->id) { /* sent by our parent */
         it->asked = false;
         request_drop(&it->r);
     }

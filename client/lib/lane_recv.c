@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane_recv.c - the receiving side of a lane: whoever finds records in the completion queue
- * delivers them to their requesters. What the manager writes is checked as if it came from a
- * stranger; a record for an id that nobody waits for is dropped.
+ * lane_recv.c - the receiving side of a lane: the thread that finds records in the completion queue
+ * delivers them to their requesters. Records are checked as if they came from an untrusted process;
+ * one with an id that is not in the table is dropped.
  *
- * A PLACED reply is pinned by the manager until CQ head passes it, so the lease is stored first
- * (reader_adopt), then the record is consumed.
+ * The manager pins the item of a PLACED reply until CQ head has passed the reply, so the lease is
+ * stored first (reader_adopt), and then the record is consumed.
  */
 #include "client_lane_inside.h"
 #include "handle.h"
@@ -16,11 +16,11 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#define DRAIN_MAX    256 /* records at a time under the lock */
+#define DRAIN_MAX    256 /* most records taken in one turn of the lock */
 #define MEMORY_ALIGN 64u
 
 void *view_memory(uint64_t len) {
-    /* at least one byte */
+    /* rounded up, and never 0 */
     uint64_t room = (len + MEMORY_ALIGN) & ~(uint64_t)(MEMORY_ALIGN - 1);
     return room < len ? NULL : aligned_alloc(MEMORY_ALIGN, room);
 }
@@ -31,8 +31,8 @@ int request_aside(struct request *r, uint64_t room) {
     return r->buf ? 0 : -ENOMEM;
 }
 
-/* For a value of n bytes: as much as it needs, or what was set aside where that is not much more,
- * or no more is to be had. */
+/* Get memory for a value of n bytes: exactly as much, or the memory set aside if it is not much
+ * larger or no other is to be had. */
 static bool memory_make(struct request *r, uint64_t n) {
     r->cap = n;
     bool fits = r->buf && n <= r->room;
@@ -109,7 +109,8 @@ static void take_reply(struct client_lane *p, struct request *r, const struct ms
             return;
         }
         reader_adopt(p->arena, m->aux, r->slot);
-        free(r->sink == SINK_MEMORY ? r->buf : NULL); /* it is not needed */
+        /* the value is placed, so the memory is not needed */
+        free(r->sink == SINK_MEMORY ? r->buf : NULL);
         r->buf = r->sink == SINK_MEMORY ? NULL : r->buf;
         r->placed = true;
         request_complete(p, r, m->status);

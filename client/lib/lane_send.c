@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lane_send.c - the sending side of a lane: requests and streamed values go into the ring. */
+/* lane_send.c - the sending side of a lane: write requests and streamed values into the ring. */
 #include "client_lane_inside.h"
 #include "handle.h"
 #include <base/copy.h>
@@ -18,7 +18,7 @@ int client_lane_open(struct client_lane *p, struct node_manager *m, int lane_fd,
     int rc = lane_map(&p->lane, lane_fd, true);
     if (rc < 0)
         return rc;
-    /* A forked child must not touch our rings: it has none of these pages. */
+    /* A forked child must not write our rings, so they are not mapped there. */
     madvise(p->lane.page, LANE_RINGS_SIZE, MADV_DONTFORK);
     pthread_mutex_init(&p->lock, NULL);
     p->event_fd = event_fd;
@@ -46,7 +46,7 @@ void client_lane_close(struct client_lane *p) {
     p->event_fd = -1;
 }
 
-#define YIELD_NS 100000u /* a thread that was woken runs by then, or has no core */
+#define YIELD_NS 100000u /* a woken thread runs within this time, or has no core */
 
 void client_lane_lock(struct client_lane *p) {
     if (likely(pthread_mutex_trylock(&p->lock) == 0))
@@ -56,8 +56,8 @@ void client_lane_lock(struct client_lane *p) {
     __atomic_fetch_sub(&p->wanted, 1, __ATOMIC_RELAXED);
 }
 
-/* Without lock, which others wanted: let them have it first. A mutex is his who comes, not his who
- * waits. */
+/* Called without lock after other threads wanted it: let one of them take it first, because a mutex
+ * goes to the first thread that tries, not to the one that waits. */
 static void client_lane_yield(struct client_lane *p) {
     uint32_t n = __atomic_load_n(&p->wanted, __ATOMIC_RELAXED);
     for (uint64_t end = clock_ns() + YIELD_NS;
@@ -91,8 +91,8 @@ void request_table_remove(struct client_lane *p, struct request *r) {
     r->id = 0;
 }
 
-/* Before a request goes out there is room for the notice that gives it up: one that could not be
- * sent would leave a value to be popped for nobody. */
+/* Before a request is sent, memory for the notice that gives it up is reserved: without the notice,
+ * a value could be popped for nobody. */
 static int notices_reserve(struct client_lane *p) {
     if (VEC_ROOM(&p->notices, &p->notices_cap, p->notices_n + p->notices_reserved + 1,
                  CLIENT_LANE_NOTICES) < 0)
@@ -112,7 +112,7 @@ void notice_release(struct client_lane *p, struct request *r) {
 
 void client_lane_notice_add(struct client_lane *p, struct request *r, uint16_t type, uint64_t id) {
     if (!r->notice_reserved)
-        return; /* it is said already */
+        return; /* added already */
     notice_release(p, r);
     p->notices[p->notices_n++] = (struct notice){.type = type, .id = id};
 }
@@ -136,20 +136,21 @@ void client_lane_manager_hold(struct client_lane *p, uint32_t manager, bool on) 
     if (!on || i < p->nheld)
         return;
     if (VEC_ROOM(&p->held, &p->held_room, p->nheld + 1, 8) < 0)
-        return; /* the manager keeps or refuses what we send */
+        return; /* no memory to remember it: the manager queues or refuses what we send */
     p->held[p->nheld++] = manager;
     p->holds++;
 }
 
-/* The manager takes memory of the ring away, since nobody has used it for long. */
+/* Begin to write. The manager may be giving memory of the unused ring back to the kernel: wait a
+ * moment. */
 static bool lane_write_begin_wait(struct client_lane *p) {
     for (uint64_t end = clock_ns() + DD_WAIT_SLICE_MS * 1000000ull; clock_ns() < end; sched_yield())
         if (lane_write_begin(&p->lane))
             return true;
-    return false; /* it has no core: to be waited for as for room */
+    return false; /* the manager has no core: wait as for room */
 }
 
-/* NULL: no room now, or *rc is a negative code. Ends with publish(). */
+/* NULL: no room now, or *rc is a negative code. After success call sq_publish(). */
 static struct msg *sq_reserve(struct client_lane *p, uint32_t len, int *rc) {
     bool bad = false;
     if (unlikely(!lane_write_begin(&p->lane)) && !lane_write_begin_wait(p))
@@ -192,8 +193,8 @@ void client_lane_notices_send(struct client_lane *p) {
 }
 
 void client_lane_wake(struct client_lane *p) {
-    /* Fence pairs with the manager's between its store of `sleeping` and its last look at the
-     * lanes, and with that of lane_leave(). */
+    /* The fence pairs with the manager's fence between its store of `sleeping` and its last look at
+     * the lanes, and with that of lane_leave(). */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (unlikely(lane_is_left(&p->lane) ||
                  __atomic_load_n(&p->arena->header->sleeping, __ATOMIC_RELAXED) == 1))
@@ -201,9 +202,9 @@ void client_lane_wake(struct client_lane *p) {
 }
 
 /*
- * The next n bytes of the value. A large one past the caches: the manager reads it on another core,
- * and lines that one core has just written and has in its cache come to another at a rate that
- * depends on where the two are; from memory they come as fast as the processor can ask ahead.
+ * Copy the next n bytes of the value. A large value is written past the caches: the manager reads
+ * it on another core, and reading lines that are dirty in another core's cache has a rate that
+ * depends on where both cores are; from memory the processor can prefetch them.
  */
 static void outgoing_copy(struct outgoing *out, uint8_t *to, size_t n) {
     while (n > 0) {
@@ -257,8 +258,8 @@ static int push_header(struct client_lane *p, struct outgoing *out, struct reque
     return 1;
 }
 
-/* The next piece of the value: with its bytes, or, where the value stands in the area, with the
- * name of its place. */
+/* Send the next piece of the value: its bytes, or, if the value was built in the area, their offset
+ * there. */
 static int push_piece(struct client_lane *p, struct outgoing *out, struct request *r) {
     uint64_t left = out->head.val_len - out->sent;
     uint32_t n = left < DD_MSG_PIECE ? (uint32_t)left : DD_MSG_PIECE,
@@ -290,7 +291,7 @@ static int push_piece(struct client_lane *p, struct outgoing *out, struct reques
     return 1;
 }
 
-/* Refused in the middle: the id is free again only after ABORT. */
+/* The manager has refused the put in the middle: the id is free again only after ABORT. */
 static int push_abort(struct client_lane *p, struct outgoing *out, struct request *r) {
     if (r->sending)
         client_lane_notice_add(p, r, MSG_ABORT, out->head.id);
@@ -305,7 +306,7 @@ static int push_abort(struct client_lane *p, struct outgoing *out, struct reques
 int client_lane_push(struct client_lane *p, struct outgoing *out, struct request *r) {
     if (p->broken)
         return dd_error(p->broken, "the lane to manager %u is damaged", p->manager->id);
-    if (unlikely(r->done && r->sending)) /* its requester may not come again */
+    if (unlikely(r->done && r->sending)) /* the requester may not call again */
         return push_abort(p, out, r);
     if (unlikely(p->notices_n > 0)) {
         client_lane_notices_send(p);
@@ -321,7 +322,7 @@ int client_lane_push(struct client_lane *p, struct outgoing *out, struct request
     }
     int rc = out->begun ? 1 : push_header(p, out, r);
     while (rc > 0 && out->head.type == MSG_PUT && out->sent < out->head.val_len) {
-        if (client_lane_has_records(p) && client_lane_drain(p) < 0) /* a refusal may have come */
+        if (client_lane_has_records(p) && client_lane_drain(p) < 0) /* a refusal may have arrived */
             return p->broken;
         if (r->done)
             return push_abort(p, out, r);
@@ -333,7 +334,7 @@ int client_lane_push(struct client_lane *p, struct outgoing *out, struct request
             return 0;
         rc = push_piece(p, out, r);
         if (rc > 0 && out->sent < out->head.val_len) {
-            client_lane_wake(p); /* let the manager copy while we do */
+            client_lane_wake(p); /* the manager copies this piece while we write the next one */
             if (unlikely(__atomic_load_n(&p->wanted, __ATOMIC_RELAXED) > 0)) {
                 r->need = 0;
                 return 0;
@@ -373,7 +374,7 @@ int client_lane_send(struct client_lane *p, struct outgoing *out, struct request
         out->head.patience_ms = w->timeout_ms > 0 ? (uint32_t)w->timeout_ms : 0;
     for (;;) {
         client_lane_lock(p);
-        if (unlikely(p->doorbell_holder != NULL)) /* we look ourselves: see lane_wait.c */
+        if (unlikely(p->doorbell_holder != NULL)) /* this thread looks itself: see lane_wait.c */
             __atomic_fetch_and(&p->lane.page->client_sleeps, ~LANE_SLEEPS, __ATOMIC_RELAXED);
         int rc = client_lane_push(p, out, r);
         if (unlikely(rc < 0))
@@ -390,7 +391,7 @@ int client_lane_send(struct client_lane *p, struct outgoing *out, struct request
             return 1;
         rc = client_lane_wait(p, r, w);
         r->need = 0;
-        if (rc < 0) /* with a refusal at hand the notice is all that did not go out */
+        if (rc < 0) /* refused meanwhile: only the notice is still unsent */
             return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) ? 0 : rc;
     }
 }

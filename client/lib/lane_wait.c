@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane_wait.c - how threads wait on a lane: spin, then one at the doorbell and the others on
- * futexes of their own (client_lane.h).
+ * lane_wait.c - how threads wait on a lane: they spin, then one sleeps at the doorbell and the
+ * others on their own futexes (client_lane.h).
  *
- * While a thread spins, or takes replies on its way, it turns the doorbell off (LANE_SLEEPS of
- * client_sleeps), so that the manager does not wake the one who sleeps there; when it leaves it
- * announces the sleeper again and looks at the ring once more (PROTOCOL 3, "Waking the client").
- * The sleeper waits for the doorbell to differ from the value read before the first announcement,
- * so any change meanwhile wakes it.
+ * A thread that spins, or takes replies, turns the doorbell off (LANE_SLEEPS of client_sleeps), so
+ * that the manager does not wake the sleeper there. When it leaves, it announces the sleeper again
+ * and looks at the ring once more (PROTOCOL 3, "Waking the client"). The sleeper waits until the
+ * doorbell differs from the value read before the first announcement, so any change in between
+ * wakes it.
  */
 #include "client_lane_inside.h"
 #include "handle.h"
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define CHECK_NS     (DD_WAIT_SLICE_MS * 1000000ull)
-#define LONG_WAIT_NS (10 * CHECK_NS) /* from here on slices are ten times longer */
+#define LONG_WAIT_NS (10 * CHECK_NS) /* after this time slices are ten times longer */
 
 static long futex_call(uint32_t *word, int op, uint32_t val, const struct timespec *t) {
     return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, val, t, NULL, 0);
@@ -33,7 +33,7 @@ struct futex_waiter {
     uint64_t val, word;
     uint32_t flags, room;
 };
-#define FUTEX_WAITV 449 /* on every architecture */
+#define FUTEX_WAITV 449 /* the same on every architecture */
 #define FUTEX_32BIT 2u
 
 static void futex_sleep(uint32_t *word, int slice_ms) {
@@ -129,11 +129,11 @@ static void sleeper_remove(struct client_lane *p, struct request *r) {
 
 static void sleeper_wake(struct client_lane *p, struct request *r) {
     if (r->asleep == ON_DOORBELL) {
-        lane_wake_sleepers(&p->lane); /* moves the doorbell: it can not miss it */
+        lane_wake_sleepers(&p->lane); /* changes the doorbell, so the sleeper cannot miss it */
     } else if (r->asleep == ON_FUTEX) {
         sleeper_remove(p, r);
         __atomic_store_n(&r->futex_word, 1,
-                         __ATOMIC_RELEASE); /* pairs with the look of futex_wait */
+                         __ATOMIC_RELEASE); /* pairs with the check in futex_wait */
         futex_call(&r->futex_word, FUTEX_WAKE, 1, NULL);
     }
 }
@@ -146,7 +146,7 @@ void request_complete(struct client_lane *p, struct request *r, int status) {
     r->streaming = false;
     r->status = status;
     if (r->is_async_op) {
-        __atomic_store_n(&r->done, 1, __ATOMIC_RELAXED); /* under lock, as who looks at it */
+        __atomic_store_n(&r->done, 1, __ATOMIC_RELAXED); /* under lock, like its readers */
         async_op_complete(p, r);
         return;
     }
@@ -158,8 +158,8 @@ void request_complete(struct client_lane *p, struct request *r, int status) {
     } else {
         sleeper_wake(p, r);
     }
-    /* Release pairs with the acquire in request_done(). The lock is still held, so a sleeper is not
-     * gone before. */
+    /* Release pairs with the acquire in request_done(). We still hold the lock, so a sleeper cannot
+     * have freed r yet. */
     __atomic_store_n(&r->done, 1, __ATOMIC_RELEASE);
 }
 
@@ -169,9 +169,9 @@ static inline bool request_done(const struct request *r) {
 
 bool client_lane_room(struct client_lane *p, uint32_t need) {
     bool bad = false;
-    if (!lane_write_begin(&p->lane)) /* it may write a PAD */
+    if (!lane_write_begin(&p->lane)) /* ring_reserve() may write a PAD */
         return false;
-    /* bad: the sender shall find out */
+    /* if the ring is bad, the sender has to find out */
     bool room = ring_reserve(&p->lane.sq, need, &bad) || bad;
     lane_write_end(&p->lane);
     return room;
@@ -182,7 +182,7 @@ static bool request_has_room(struct client_lane *p, const struct request *r) {
                               : client_lane_room(p, r->need);
 }
 
-/* Does r have what it waits for? */
+/* Whether r has what it waits for. */
 static bool request_is_satisfied(struct client_lane *p, struct request *r) {
     if (r->need == 0)
         return r->done;
@@ -208,7 +208,7 @@ static void sleepers_wake_for_room(struct client_lane *p) {
     }
 }
 
-/* The caller stops looking at the lane: see to it that someone does while anyone sleeps. */
+/* The caller stops looking at the lane. If threads sleep, make sure that one is at the doorbell. */
 static void client_lane_leave(struct client_lane *p) {
     while (p->doorbell_holder) {
         lane_sleep_announce(&p->lane);
@@ -234,11 +234,11 @@ bool spin_turn(unsigned i, uint64_t *end) {
     else if (now >= *end)
         return false;
     else
-        now = spin_yield(now); /* who is to answer may wait for this core */
+        now = spin_yield(now); /* the manager may need this core */
     return spin_pays(now);
 }
 
-/* Look for replies without sleeping, for everybody. True when r is done. */
+/* Take replies for all threads without sleeping. True when r is done. */
 static bool request_spin(struct client_lane *p, struct request *r) {
     uint64_t end = 0;
     if (spin_cores() < 2)
@@ -257,11 +257,11 @@ static bool request_spin(struct client_lane *p, struct request *r) {
     }
 }
 
-/* Look whether the manager takes or gives anything, without sleeping. */
+/* Wait for the manager to consume or send something, without sleeping. */
 static bool client_lane_spin(struct client_lane *p) {
     bool spins = spin_cores() > 1;
     uint64_t end = 0, head = __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED);
-    /* Relaxed: only a hint; who then takes the lock reads it again as it must be read. */
+    /* Relaxed: only a hint, which is read again under the lock. */
     for (unsigned i = 1; spins && !client_lane_has_records(p) &&
                          __atomic_load_n(&p->lane.page->sq_head, __ATOMIC_RELAXED) == head;
          i++)
@@ -270,8 +270,8 @@ static bool client_lane_spin(struct client_lane *p) {
     return spins;
 }
 
-/* Under lock; sleep once until something happens, at most slice_ms. Whoever is at the doorbell may
- * have been turned off: announced again (W1). */
+/* Under lock: sleep once until something happens, at most slice_ms. The doorbell may have been
+ * turned off, so it is announced again (W1). */
 static void sleep_once(struct client_lane *p, struct request *r, int slice_ms) {
     uint32_t doorbell = lane_sleep_announce(&p->lane);
     if (client_lane_has_records(p) || request_is_satisfied(p, r))
@@ -293,8 +293,8 @@ static void sleep_once(struct client_lane *p, struct request *r, int slice_ms) {
 int client_lane_wait(struct client_lane *p, struct request *r, struct call_deadline *w) {
     int rc = 0;
     if (r->need == 0 && request_spin(p, r)) {
-        /* Who came to sleep after our request was sent has announced itself; who was there before
-         * is counted here. */
+        /* A thread that went to sleep after we sent has announced itself; one that slept before is
+         * counted in `watched`. */
         if (likely(__atomic_load_n(&p->watched, __ATOMIC_ACQUIRE) == 0))
             return 0;
         client_lane_lock(p);
@@ -317,7 +317,8 @@ int client_lane_wait(struct client_lane *p, struct request *r, struct call_deadl
         if (n > 0)
             continue;
         client_lane_unlock(p);
-        /* perhaps not room enough yet: the manager is at it, so it will not take long */
+        /* there may be too little room yet, but the manager is consuming, so more will follow
+         * soon */
         if (r->need != 0 && r->need != NEED_GO && client_lane_spin(p)) {
             client_lane_lock(p);
             continue;
@@ -362,7 +363,7 @@ struct lane_sleeper {
     bool on_doorbell;
 };
 
-/* Under the lane's lock: be found by who rings. False: there is something already. */
+/* Under the lane's lock: register as a sleeper. False: there is something to do already. */
 static bool lane_sleeper_begin(struct client_lane *p, struct batch *b, struct lane_sleeper *sleeper,
                                int *rc) {
     memset(sleeper, 0, sizeof *sleeper);
@@ -378,14 +379,14 @@ static bool lane_sleeper_begin(struct client_lane *p, struct batch *b, struct la
     else
         sleeper_add(p, &sleeper->request);
     sleeper->on_doorbell =
-        sleeper->request.asleep == ON_DOORBELL; /* what it is later is for others to change */
+        sleeper->request.asleep == ON_DOORBELL; /* other threads may change asleep later */
     b->sleeper = &sleeper->request;
     return true;
 }
 
 static void doorbells_sleep(struct client_lane *const *p, struct lane_sleeper *sleeper, unsigned n,
                             int slice_ms) {
-    /* which one has its moment, where only one can be slept on; any value will do */
+    /* futex_waitv is missing: sleep on one lane at a time, in turn; any value will do */
     static unsigned turn;
     struct futex_waiter w[64];
     struct timespec until;
@@ -418,7 +419,7 @@ int client_lanes_wait_any(struct client_lane *const *p, struct batch *const *b, 
     int rc = 0;
     unsigned at = 0;
     bool sleeps = true;
-    /* more managers than anybody has on one node: those beyond are looked at in turn */
+    /* 64 managers are more than any node has; those beyond are checked once a slice */
     if (n > 64) {
         n = 64;
         slice_ms = DD_WAIT_SLICE_MS;

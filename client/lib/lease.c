@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.c - which thread owns which chunks of the lease page; threads that end leave theirs to
- * others. Rules L1..L5: lease.h. */
+/* lease.c - ownership of the chunks of the lease page: a thread that ends leaves its chunks to
+ * other threads. Rules L1..L5: lease.h. */
 #include "lease.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ __thread struct lease_thread *lease_last_used __attribute__((tls_model("initial-
     &lease_nobody;
 
 static struct lease_counters
-    counters_unused[DD_LOCAL_MANAGERS_MAX]; /* of threads that have no chunk */
+    counters_unused[DD_LOCAL_MANAGERS_MAX]; /* for threads without a chunk */
 static pthread_key_t end_key;
 static pthread_once_t end_once = PTHREAD_ONCE_INIT;
 
@@ -73,15 +73,15 @@ void lease_threads_forget(void) {
 
 /* --- chunks --- */
 
-/* Put the free slots of the thread's i-th chunk on its stack; returns how many. Its stack holds
- * none of them (L1). */
+/* Push the free slots of the thread's i-th chunk on its stack, which holds none of them (L1).
+ * Returns their number. */
 static unsigned chunk_collect(struct lease_thread *t, unsigned i) {
     unsigned c = t->chunk[i], found = 0;
     struct lease_chunk *chunk = chunk_at(t->page, c);
-    /* Acquire: a release that counted is seen as 0 below. One that has not counted yet only makes
-     * us look again. */
+    /* Acquire: a release that was counted is seen as 0 below. One that is not counted yet will only
+     * make us look again. */
     __atomic_exchange_n(&t->session->freed[c], 0, __ATOMIC_ACQUIRE);
-    /* idle is ours alone to write */
+    /* only the owner writes idle */
     for (unsigned k = DD_LEASE_CHUNK_SLOTS - chunk->idle; k-- > 0;) {
         if (&chunk->slot[k] == t->scratch ||
             __atomic_load_n(&chunk->slot[k], __ATOMIC_ACQUIRE) != 0)
@@ -92,14 +92,14 @@ static unsigned chunk_collect(struct lease_thread *t, unsigned i) {
     return found;
 }
 
-/* Slots that were idle, onto the stack of the thread's i-th chunk; returns how many. */
+/* Push slots of the thread's i-th chunk that were idle on its stack; returns their number. */
 static unsigned chunk_open(struct lease_thread *t, unsigned i) {
     unsigned c = t->chunk[i];
     struct lease_chunk *chunk = chunk_at(t->page, c);
-    /* to the end of a line */
+    /* up to the end of a cache line */
     unsigned was = DD_LEASE_CHUNK_SLOTS - chunk->idle,
              is = 2 * was + 1 < DD_LEASE_CHUNK_SLOTS ? 2 * was + 1 : DD_LEASE_CHUNK_SLOTS;
-    /* Before any lease in them, as `chunks` in chunk_adopt(). */
+    /* Stored before any lease in these slots, like `chunks` in chunk_adopt(). */
     __atomic_store_n(&chunk->idle, DD_LEASE_CHUNK_SLOTS - is, __ATOMIC_RELEASE);
     for (unsigned k = is; k-- > was;)
         *++t->top = LEASE_NUMBER(c, k);
@@ -126,7 +126,7 @@ static int room_grow(struct lease_thread *t) {
     return 0;
 }
 
-/* One more chunk with at least one free slot: an orphan, else a fresh one. */
+/* Add a chunk with at least one free slot: an orphan, else an unused one. */
 static int chunk_adopt(struct lease_thread *t) {
     struct session *s = t->session;
     if (room_grow(t) < 0)
@@ -141,7 +141,7 @@ static int chunk_adopt(struct lease_thread *t) {
         if (got == 0)
             got = chunk_open(t, t->chunks);
         if (got == 0)
-            continue; /* all held: nobody's still */
+            continue; /* all its slots are held: it stays an orphan */
         owner_set(s, c, t);
         s->orphans--;
         t->chunks++;
@@ -150,8 +150,8 @@ static int chunk_adopt(struct lease_thread *t) {
         unsigned c = s->chunks++;
         __atomic_store_n(&chunk_at(s->lease_page, c)->idle, DD_LEASE_CHUNK_SLOTS - DD_LEASE_OPEN,
                          __ATOMIC_RELAXED);
-        /* Before any lease in it: a scan that begins after our fence in reader_find() reads this
-         * many chunks. */
+        /* Stored before any lease in the chunk: a scan that begins after our fence in reader_find()
+         * reads this many chunks. */
         __atomic_store_n(&chunk_at(s->lease_page, 0)->chunks, s->chunks, __ATOMIC_RELEASE);
         owner_set(s, c, t);
         t->chunk[t->chunks++] = c;
@@ -195,11 +195,11 @@ static struct lease_thread *thread_make(struct session *s) {
     t->managers = s->managers;
     t->row = counters_unused;
     t->stack = t->top = no_slots;
-    lease_refill(t); /* without a slot it reads through its lane */
+    lease_refill(t); /* if it gets no slot, the thread reads through its lane */
     return t;
 }
 
-/* Entries of sessions that are closed. */
+/* Remove entries of closed sessions. */
 static void list_purge(void) {
     for (struct lease_thread **at = &lease_last_used, *t; (t = *at) != &lease_nobody;) {
         if (__atomic_load_n(&t->session->id, __ATOMIC_ACQUIRE) == t->session_id) {
@@ -240,7 +240,7 @@ void lease_release_far(struct session *s, uint32_t n) {
         __atomic_fetch_sub(&s->inherited, 1, __ATOMIC_RELEASE);
         return;
     }
-    /* ours, of a session that was not used last */
+    /* our slot, in a session that is not the last used one */
     for (struct lease_thread *t = lease_last_used; t != &lease_nobody; t = t->next) {
         if (t == __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED)) {
             lease_return(t, n);
@@ -258,7 +258,7 @@ bool lease_any(struct session *s) {
         return __atomic_load_n(&s->inherited, __ATOMIC_ACQUIRE) != 0;
     for (unsigned c = 0; c < s->chunks; c++) {
         struct lease_chunk *chunk = chunk_at(s->lease_page, c);
-        /* Shadows need not be waited for: ddictd has the hold page before it learns of the end. */
+        /* Shadows are not waited for: ddictd has the hold page before it learns of our end. */
         for (unsigned k = 0; k < DD_LEASE_CHUNK_SLOTS &&
                              __atomic_load_n(&s->owner[c], __ATOMIC_RELAXED) != &lease_shadow;
              k++)

@@ -25,7 +25,8 @@ static int spill_failed(struct node_manager *m, int rc) {
     return dd_error(rc, "manager %u: %s", m->id, why);
 }
 
-/* -EIO so far: another value may have come to be there since, in memory, or read again. */
+/* -EIO is not final: the key may have another value by now, in memory, or a later read may
+ * succeed. */
 static int view_of_spill(struct node_manager *m, const struct found *f, struct ddict_view *v) {
     void *buf = f->val_len <= DD_SPILL_COPY ? view_memory(f->val_len) : NULL;
     if (!buf)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place.c - values that are built in place: in the area of the lane to the manager that will be
- * asked, which copies them from there into their blocks.
+ * place.c - values built in place: in the area of the lane to the manager that will receive the
+ * put, which copies them from there into their blocks.
  *
  * P1 The manager reads a committed place until SQ head has passed its last record (an ABORT or
  *    CANCEL, if there is one), even if nobody waits for the answer any more. Until then its part of
@@ -20,18 +20,18 @@
 #include <sys/mman.h>
 
 #define PAGE     4096u
-#define NOT_SENT UINT64_MAX /* its last record is a notice that waits for room */
-/* a value up to this goes through the ring: two records cost more than the copy */
+#define NOT_SENT UINT64_MAX /* the last record is a notice that waits for room */
+/* a value up to this size goes through the ring: a copy costs less than two records */
 #define COPIED 16384u
 
 struct place {
-    struct place *next; /* of its lane, by offset; under lane.lock */
+    struct place *next; /* the lane's list, by offset; under lane.lock */
     struct session *session;
-    uint32_t generation;    /* of fork_generation */
+    uint32_t generation;    /* fork_generation at the reservation */
     struct node_manager *m; /* NULL: its session was closed; under registry_lock */
-    uint64_t off, size;     /* of the area */
-    bool over;              /* it waits for P1 */
-    uint64_t until;         /* SQ head that is P1 */
+    uint64_t off, size;     /* in the area */
+    bool over;              /* closed, but P1 may still hold it */
+    uint64_t until;         /* SQ head at which P1 ends */
     struct outgoing out;
     struct iovec iov;
     unsigned char key[];
@@ -44,7 +44,7 @@ static void memory_return(struct client_lane *p, uint64_t off, uint64_t size) {
                   (off_t)(LANE_RINGS_SIZE + from), (off_t)(to - from));
 }
 
-/* What the manager may know of them (PROTOCOL 3, R4). */
+/* Tell the manager which part of the area is in use (PROTOCOL 3, R4). */
 static void area_tell(struct client_lane *p) {
     uint64_t until = 0;
     bool over = true;
@@ -58,9 +58,10 @@ static void area_tell(struct client_lane *p) {
                                        : LANE_AREA_USED);
 }
 
-/* Under lane.lock: drop those that are over and not read any more. */
+/* Under lane.lock: free closed places that the manager does not read any more. */
 static void places_settle(struct client_lane *p) {
-    /* Acquire pairs with the release of head in ring_consume(): its reads of the area are over. */
+    /* Acquire pairs with the release of head in ring_consume(): the manager's reads of the area are
+     * over. */
     uint64_t head = __atomic_load_n(p->lane.sq.head, __ATOMIC_ACQUIRE);
     for (struct place **at = &p->places, *e; (e = *at);) {
         if (e->over && e->until == NOT_SENT && p->notices_n == 0)
@@ -76,7 +77,7 @@ static void places_settle(struct client_lane *p) {
     area_tell(p);
 }
 
-/* The first gap that is large enough. */
+/* Find the first gap that is large enough. */
 static bool place_find(struct client_lane *p, struct place *e) {
     struct place **at = &p->places;
     places_settle(p);
@@ -104,7 +105,7 @@ static int place_open(struct ddict_place *out, struct place *e) {
     if (!area)
         return -ENOMEM;
     if (fresh)
-        madvise(area, DD_LANE_AREA, MADV_DONTFORK); /* a child has no part in it */
+        madvise(area, DD_LANE_AREA, MADV_DONTFORK); /* a forked child does not share it */
     if (!ok)
         return dd_error(-ENOMEM,
                         "no room for a value of %llu bytes beside those that are being built",
@@ -156,7 +157,7 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
     return 0;
 }
 
-/* Is it still there? */
+/* Whether the place is still valid: not inherited by a fork, and its handle not detached. */
 static bool place_lives(const struct place *e) {
     return e->generation == __atomic_load_n(&fork_generation, __ATOMIC_RELAXED) &&
            __atomic_load_n(&e->m, __ATOMIC_RELAXED);
@@ -167,7 +168,7 @@ static void place_close(struct place *e) {
     client_lane_lock(p);
     e->over = true;
     client_lane_notices_send(p);
-    /* whatever names it is in the ring before this */
+    /* all records that name the place are in the ring before this */
     e->until = p->notices_n == 0 ? p->lane.sq.pos : NOT_SENT;
     places_settle(p);
     client_lane_unlock(p);
@@ -211,6 +212,7 @@ void places_free(struct client_lane *p) {
         if (e->over)
             free(e);
         else
-            __atomic_store_n(&e->m, NULL, __ATOMIC_RELAXED); /* who holds it frees it */
+            /* ddict_abort() by its owner frees it */
+            __atomic_store_n(&e->m, NULL, __ATOMIC_RELAXED);
     }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* probe_ask.c - ask a manager of another node for a plain TCP connection, to measure the path. */
+/* probe_ask.c - ask a manager of another node for a plain TCP connection, by which the path to it
+ * is measured. */
 #include "probe.h"
 #include "request.h"
 

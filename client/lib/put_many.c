@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * put_many.c - many puts under way at once. The pairs are dealt out to the lanes of their managers;
- * each ring is filled as far as it goes without waiting for another. Pairs of one owner keep their
- * order, so of two puts of one key the later one wins. Pairs for an owner that is held (PROTOCOL 2)
- * are put off, those for others go before them.
+ * put_many.c - many puts under way at once. The pairs are distributed to the lanes of their
+ * managers, and each ring is filled without waiting for the others. Pairs of one owner keep their
+ * order, so the later of two puts of one key wins. Pairs for an owner that is held (PROTOCOL 2) are
+ * put off, and pairs for other owners overtake them.
  */
 #include "client_lane_inside.h"
 #include "request.h"
@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB 65536u /* pairs dealt out at a time: bounds the memory of a call */
+#define SLAB 65536u /* pairs distributed at a time: bounds the memory of a call */
 /* requests under way on one lane: more than a full ring of 1 KiB values */
 #define WINDOW 1024u
-/* pairs sent under the lock before another thread may have it, and before the manager is woken */
+/* pairs sent before the lock is released and the manager is woken */
 #define TURN 64u
 
 struct request_pool {
@@ -23,7 +23,7 @@ struct request_pool {
     uint32_t n;
     struct request r[];
 };
-struct put_aside { /* a pair whose pieces stopped in the middle: its owner is held */
+struct put_aside { /* a pair of which only some pieces are sent, because its owner is held */
     struct put_aside *next;
     struct request *r;
     struct outgoing out;
@@ -32,14 +32,16 @@ struct put_aside { /* a pair whose pieces stopped in the middle: its owner is he
 struct put_lane {
     struct node_manager *m;
     struct batch batch;
-    struct request_pool *pool; /* pool_n requests, of the first no more than WINDOW */
-    struct request *idle;      /* those not under way */
+    /* all requests of the lane; pool_n of them, at first at most WINDOW */
+    struct request_pool *pool;
+    struct request *idle; /* those not under way */
     uint32_t pool_n;
-    /* pairs of this lane in order; where those were that went out, those that are put off */
+    /* the pairs of this lane in order; the entries before `next` are reused: they begin with the
+     * put_off pairs that are put off */
     uint32_t *order;
     uint32_t count, next, put_off, under_way;
-    uint32_t holds;      /* of the lane, when it was looked at last */
-    struct request *now; /* the pair that is going out, perhaps in pieces; NULL */
+    uint32_t holds;      /* lane.holds when it was last looked at */
+    struct request *now; /* the pair being sent, perhaps in pieces; NULL: none */
     struct outgoing out;
     struct iovec iov;
     struct put_aside *put_aside;
@@ -47,16 +49,16 @@ struct put_lane {
 
 struct put_call {
     struct session *s;
-    struct ddict_pair *pairs; /* of the slab */
+    struct ddict_pair *pairs; /* pairs of the slab */
     unsigned *owner;
     struct put_lane *lane; /* [nlocal] */
     size_t sent, stored;
     struct call_deadline w;
 };
 
-/* --- dealing out --- */
+/* --- distribution to the lanes --- */
 
-/* Which lane, or -1 with the pair's status set. */
+/* The index of the pair's lane, or -1 with the pair's status set. */
 static int pair_lane(struct put_call *c, uint32_t i) {
     struct ddict_pair *p = &c->pairs[i];
     struct msg head;
@@ -90,7 +92,7 @@ static int pairs_deal(struct put_call *c, uint32_t *order, int16_t *lane_of, uin
     return (int)at;
 }
 
-/* n more requests. */
+/* Add n requests to the pool. */
 static bool pool_grow(struct put_lane *l, uint32_t n) {
     struct request_pool *p = calloc(1, sizeof *p + n * sizeof p->r[0]);
     if (!p)
@@ -106,7 +108,7 @@ static bool pool_grow(struct put_lane *l, uint32_t n) {
     return true;
 }
 
-/* Before a slab, when nothing is under way. */
+/* Prepare the lane for a slab; nothing is under way. */
 static int lane_ready(struct put_lane *l, struct node_manager *m) {
     uint32_t want = l->count < WINDOW ? l->count : WINDOW;
     l->m = m;
@@ -115,20 +117,20 @@ static int lane_ready(struct put_lane *l, struct node_manager *m) {
                : dd_error(-ENOMEM, "no memory for the requests of a put of many");
 }
 
-/* All requests are under way: more of them, where most wait for who is held. Nothing more is sent
- * for those, so they are not many. */
+/* All requests are under way. If most of them wait for held owners, add more. Nothing more is sent
+ * to held owners, so this happens rarely. */
 static void pool_collect(struct put_lane *l) {
     uint32_t stuck = 0;
     for (const struct request_pool *p = l->pool; p; p = p->next)
         for (uint32_t i = 0; i < p->n; i++)
             stuck += !p->r[i].done && client_lane_manager_is_held(&l->m->lane, p->r[i].to);
     if (stuck >= l->pool_n / 2)
-        pool_grow(l, WINDOW); /* without memory it goes on when they do */
+        pool_grow(l, WINDOW); /* without memory the lane waits until requests return */
 }
 
 /* --- sending and collecting, under the lane's lock --- */
 
-/* Is nothing of this owner to go out now? */
+/* Whether pairs for this owner have to wait now. */
 static bool owner_waits(const struct put_lane *l, unsigned owner) {
     const struct put_aside *a = l->put_aside;
     while (a && a->out.head.manager != owner)
@@ -136,10 +138,11 @@ static bool owner_waits(const struct put_lane *l, unsigned owner) {
     return a || client_lane_manager_is_held(&l->m->lane, owner);
 }
 
-/* The next pair that may go out; those before it are put off. */
+/* Choose the next pair that may go out; pairs before it are put off. */
 static bool lane_next(struct put_call *c, struct put_lane *l, uint32_t *i) {
     struct client_lane *p = &l->m->lane;
-    /* some may go on: all of them stand before the rest again, in their order */
+    /* an owner may have been released: put all pairs that were put off in front again, in their
+     * order */
     if (unlikely(l->put_off > 0) && l->holds != p->holds) {
         l->next -= l->put_off;
         memmove(l->order + l->next, l->order, l->put_off * sizeof *l->order);
@@ -157,7 +160,7 @@ static bool lane_next(struct put_call *c, struct put_lane *l, uint32_t *i) {
     return false;
 }
 
-/* Have a pair in hand. False: there is none that may go out. */
+/* Make sure that a pair is in hand (l->now). False: none may go out now. */
 static bool lane_begin(struct put_call *c, struct put_lane *l) {
     struct put_aside **at = &l->put_aside, *a;
     while ((a = *at) && !a->r->done &&
@@ -169,7 +172,7 @@ static bool lane_begin(struct put_call *c, struct put_lane *l) {
         l->iov = a->iov;
         l->out.iov = &l->iov;
         l->now = a->r;
-        l->holds--; /* what was put off behind it may go on after it */
+        l->holds--; /* makes lane_next() look again at pairs put off behind this one */
         free(a);
         return true;
     }
@@ -190,7 +193,8 @@ static bool lane_begin(struct put_call *c, struct put_lane *l) {
     return true;
 }
 
-/* The owner of the pair in hand is held: others first. False: it stays in hand. */
+/* The owner of the pair in hand is held: make way for other owners. False: no memory, so the pair
+ * stays in hand. */
 static bool lane_yield(struct put_lane *l) {
     if (l->out.begun) {
         struct put_aside *a = malloc(sizeof *a);
@@ -208,7 +212,7 @@ static bool lane_yield(struct put_lane *l) {
     return true;
 }
 
-/* 1 the current pair is out, 2 it waits aside, 0 no room, or a negative code. */
+/* 1: the pair is sent; 2: it was put off or aside; 0: no room; or a negative code. */
 static int lane_push(struct put_call *c, struct put_lane *l) {
     int rc = client_lane_push(&l->m->lane, &l->out, l->now);
     if (rc == 0 && l->now->need == NEED_GO)
@@ -227,13 +231,13 @@ static bool pair_goes_out(const struct put_lane *l, const struct request *r) {
     return r == l->now || a;
 }
 
-/* Take over the answers that have come; returns how many. */
+/* Take the answers that have arrived; returns their number. */
 static unsigned lane_collect(struct put_call *c, struct put_lane *l) {
     unsigned n = 0;
     struct request *keep = NULL;
     for (struct request *r = l->batch.done, *next; r; r = next) {
         next = r->next;
-        /* refused while its pieces are going out: client_lane_push() ends it first */
+        /* refused before all pieces were sent: client_lane_push() has to end it first */
         if (unlikely(pair_goes_out(l, r))) {
             r->next = keep;
             keep = r;
@@ -251,7 +255,7 @@ static unsigned lane_collect(struct put_call *c, struct put_lane *l) {
     return n;
 }
 
-/* One turn on one lane: 1 something happened, 0 nothing, or a negative code. */
+/* Do one turn on a lane. 1: something moved, 0: nothing, or a negative code. */
 static int lane_turn(struct put_call *c, struct put_lane *l) {
     struct client_lane *p = &l->m->lane;
     unsigned moved = 0;
@@ -282,7 +286,7 @@ static bool lane_over(const struct put_lane *l) {
 
 /* --- the call --- */
 
-/* Nothing moved on any lane: wait for the one with the most under way. */
+/* Nothing moved on any lane: wait on the lane with the most pairs under way. */
 static int call_wait(struct put_call *c) {
     struct put_lane *most = NULL;
     unsigned busy = 0;
@@ -301,13 +305,13 @@ static int call_wait(struct put_call *c) {
     return client_lane_wait_any(&most->m->lane, &most->batch, need, busy > 1 ? 1 : slice);
 }
 
-/* What is still under way is given up: of what went out as a whole code is all that is known. What
- * did not is stored nowhere, and stays -EINPROGRESS. */
+/* Give up all pairs under way. A pair that was sent completely may or may not be stored: its status
+ * is code. The others are not stored, and keep -EINPROGRESS. */
 static void lane_abandon(struct put_call *c, struct put_lane *l, int code) {
     struct client_lane *p = &l->m->lane;
     client_lane_lock(p);
     while (l->now || l->put_aside) {
-        if (l->now && l->now->done) /* refused in the middle: its manager is told */
+        if (l->now && l->now->done) /* refused in the middle: tell its manager */
             client_lane_push(p, &l->out, l->now);
         l->now = NULL;
         struct put_aside *a = l->put_aside;
@@ -355,7 +359,7 @@ static int slab_put(struct put_call *c) {
         if (over)
             return 0;
         if (moved) {
-            c->w.started = false; /* the time allowed is time without progress */
+            c->w.started = false; /* the timeout counts time without progress */
             continue;
         }
         int rc = call_wait(c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.c - keys with more than one value: push behind the last, and how many there are. The first
- * is taken by ddict_pop(). */
+/* queue.c - keys with several values: push behind the last, and count them. ddict_pop() takes the
+ * first. */
 #include "request.h"
 
 #include <errno.h>

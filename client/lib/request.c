@@ -9,7 +9,7 @@ int request_call_within(struct session *s, struct node_manager *m, struct outgoi
     int rc = client_lane_send(&m->lane, out, r, w);
     if (likely(rc == 0))
         rc = client_lane_wait(&m->lane, r, w);
-    if (unlikely(rc < 0)) { /* never answered; the sentence is set */
+    if (unlikely(rc < 0)) { /* there was no answer; the sentence is set */
         request_drop(r);
         return rc;
     }
@@ -31,7 +31,8 @@ static int no_memory_for_value(uint64_t n) {
 }
 
 bool request_was_late(const struct request *r) {
-    /* not: its value did not come on, or nobody answered us */
+    /* reply.status only comes from the manager; r->status is also -ETIMEDOUT if the value's stream
+     * stopped or no answer came */
     return r->reply.status == -ETIMEDOUT;
 }
 
@@ -51,7 +52,7 @@ int request_pop(struct session *s, struct request *r, struct outgoing *out, uint
     uint64_t room = __atomic_load_n(&s->pop_room, __ATOMIC_RELAXED);
     if (room < len) {
         room = len;
-        /* of two threads' either will do */
+        /* if two threads store it, either value will do */
         __atomic_store_n(&s->pop_room, len < POP_ROOM_MAX ? len : POP_ROOM_MAX, __ATOMIC_RELAXED);
     }
     if (room < POP_ROOM_MIN)
@@ -82,8 +83,8 @@ int request_call_waiting(struct session *s, struct node_manager *m, struct outgo
         call_deadline_extend(w, grace);
         rc = request_call_within(s, m, out, r, w);
         call_deadline_extend(w, -grace);
-        /* We are the judge: time in which we were suspended and the manager was not, is not over.
-         * */
+        /* Our clock decides: if we were suspended and the manager was not, our deadline is not
+         * over. */
         if (!request_was_late(r) || (left = call_deadline_left_us(w)) == 0)
             break;
         *out = first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request_error.c - codes and sentences for the caller. */
+/* request_error.c - error codes and sentences of failed requests. */
 #include "handle.h"
 
 #include <stdlib.h>

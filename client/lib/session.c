@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* session.c - one attach generation: made from what ddictd sends, closed when the last view is
- * gone. handle.h has its life. */
+/* session.c - one attach generation: made from what ddictd sends, closed after the last view is
+ * released. handle.h describes its life. */
 #include "lease.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ struct session *sessions;
 struct ddict *handles;
 uint32_t closing_sessions;
 
-static struct session *session_pool; /* closed ones; under registry_lock */
+static struct session *session_pool; /* closed sessions; under registry_lock */
 static uint64_t last_id;             /* under registry_lock */
 
 /* --- memory --- */
@@ -45,7 +45,7 @@ static struct session *session_take(void) {
     s->inherited = 0;
     memset(&s->hold, 0, sizeof s->hold);
     s->hold.pipe = -1;
-    for (unsigned c = 0; c < DD_LEASE_CHUNKS; c++) { /* atomic: late releases may still look */
+    for (unsigned c = 0; c < DD_LEASE_CHUNKS; c++) { /* atomic: a late release may still read it */
         __atomic_store_n(&s->owner[c], NULL, __ATOMIC_RELAXED);
         __atomic_store_n(&s->freed[c], 0, __ATOMIC_RELAXED);
     }
@@ -59,7 +59,7 @@ static void close_fd(int *fd) {
     *fd = -1;
 }
 
-/* Give everything back to the system; the struct stays for the pool. */
+/* Free all resources of the session; its struct stays for the pool. */
 static void session_empty(struct session *s) {
     __atomic_store_n(&s->id, 0, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < s->nlocal && s->local; i++) {
@@ -85,7 +85,7 @@ static void session_empty(struct session *s) {
     pthread_mutex_destroy(&s->lease_lock);
 }
 
-/* registry_lock is held; s is in no list any more. */
+/* registry_lock is held, and s is in no list. */
 static void session_pool_put(struct session *s) {
     s->next = session_pool;
     session_pool = s;
@@ -174,7 +174,7 @@ static int manager_receive(struct session *s, unsigned index, struct deadline *d
     if (rc == 0)
         rc = client_lane_open(&l->lane, l, fds[1], fds[2]);
     if (rc == 0) {
-        fds[2] = -1; /* the lane's */
+        fds[2] = -1; /* now owned by the lane */
         l->lane.lane.client_eventfd = s->doorbell;
         reader_unfence(&l->arena);
         l->lane.lane.fenced = l->arena.fenced;
@@ -205,7 +205,7 @@ static int session_receive_welcome(struct session *s, struct deadline *d) {
     int rc = welcome_receive(s, d);
     if (rc < 0)
         return rc;
-    /* The child of a fork must not write our leases. */
+    /* A forked child must not write our leases. */
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTDUMP);
     s->local = calloc(s->nlocal, sizeof *s->local);
@@ -213,12 +213,12 @@ static int session_receive_welcome(struct session *s, struct deadline *d) {
     s->route_of = s->local_of + s->managers;
     if (!s->local || !s->local_of)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
-    for (unsigned i = 0; i < s->managers; i++) /* of our node: see manager_receive() */
+    for (unsigned i = 0; i < s->managers; i++) /* manager_receive() corrects those of our node */
         s->route_of[i] = &s->local[stand_in(i, s->nodes, s->nlocal)];
     return 0;
 }
 
-/* From where it stands. -ETIMEDOUT: it can go on from there. */
+/* Receive from s->stage on. -ETIMEDOUT: a later call can go on from there. */
 static int session_receive(struct session *s, struct deadline *d) {
     int rc = 0;
     for (; rc == 0 && (s->stage < 2 || s->stage < 2 + s->nlocal); s->stage += rc == 0)
@@ -246,7 +246,7 @@ int session_timeout(int timeout_ms) {
 void session_abandon(struct session *part, bool busy) {
     if (!part)
         return;
-    if (busy) { /* what it has is not known; it stays */
+    if (busy) { /* a thread was using it at the fork, so its state is unknown: leak it */
         close_fd(&part->sock);
         return;
     }
@@ -261,7 +261,7 @@ static int session_begin(struct session **part, const char *name) {
     if (!s)
         return dd_error(-ENOMEM, "no memory for a session");
     s->timeout_ms = default_timeout();
-    /* attach_connect() checks the same text's length; the caller has checked it before */
+    /* it fits: the caller and attach_connect() have checked its length */
     strcpy(s->name, name);
     return 0;
 }
@@ -272,7 +272,7 @@ int session_open_by(struct session **out, struct session **part, const char *nam
     int rc = old ? 0 : session_begin(part, name);
     if (rc == 0)
         rc = session_receive(*part, d);
-    /* ddictd does not wait for ever for one that has begun: again */
+    /* ddictd may have given up an attach that was begun before: start again */
     if (old && rc < 0 && rc != -ETIMEDOUT) {
         session_abandon(*part, false);
         if ((rc = session_begin(part, name)) == 0)
@@ -297,7 +297,7 @@ int session_open_by(struct session **out, struct session **part, const char *nam
 
 int session_open(struct session **out, const char *name, int timeout_ms) {
     struct session *part = NULL;
-    struct deadline d; /* of the whole attach */
+    struct deadline d; /* for the whole attach */
     deadline_start(&d, session_timeout(timeout_ms));
     int rc = session_open_by(out, &part, name, &d);
     session_abandon(part, false);
@@ -333,7 +333,7 @@ void barrier_everywhere(void) {
     if (!registered)
         registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
     if (!registered || syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
-        usleep(1000); /* store buffers are empty long before */
+        usleep(1000); /* in that time every core has drained its store buffer */
 }
 
 void session_close(struct session *s) {
@@ -364,16 +364,16 @@ void session_forget(struct session *s) {
         __atomic_fetch_add(&closing_sessions, 1, __ATOMIC_RELAXED);
     }
     if (s->refs)
-        return;                   /* inherited before: its hold page is shared with us too */
-    s->lease_page = s->hold.page; /* the parent's own is MADV_DONTFORK: not mapped here */
+        return;                   /* inherited by an earlier fork: we share its hold page, too */
+    s->lease_page = s->hold.page; /* the parent's lease page is MADV_DONTFORK: not mapped here */
     s->refs = s->hold.refs;
     s->pipe = s->hold.pipe;
     s->inherited = s->hold.count;
     if (!s->lease_page)
-        s->chunks = 0; /* nothing is held: the next reap closes it */
+        s->chunks = 0; /* no views: the next reap closes the session */
 }
 
-/* --- is it alive --- */
+/* --- state of the dictionary --- */
 
 int session_state_error(struct session *s) {
     uint32_t state = __atomic_load_n(&s->status_page->state, __ATOMIC_ACQUIRE);

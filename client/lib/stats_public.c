@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats_public.c - copy a manager's figures between the struct that travels and the one that
- * programs see, field by field. */
+/* stats_public.c - convert a manager's figures between the wire's struct and the public one, field
+ * by field. */
 #include "stats_public.h"
 
 #include <string.h>
 
-/* less than any version has */
+/* smaller than the struct of any version */
 #define FIRST offsetof(struct ddict_manager_stats, pool_free_space)
 
-/* Who adds a figure adds it in both, at the end. */
+/* A new figure is added at the end of both structs. */
 _Static_assert(sizeof(struct manager_stats) - offsetof(struct manager_stats, manager_id) ==
                    sizeof(struct ddict_manager_stats),
                "a figure is missing in one of them");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * subscribe.c - subscriptions: one EVENTS for each manager is always under way, and says from which
- * number on (PROTOCOL 8). All that a subscription is are these numbers, so a forked child goes on
- * from them with requests of its own.
+ * subscribe.c - subscriptions: each manager always has one EVENTS request of ours, which names the
+ * first event wanted by its number (PROTOCOL 8). These numbers are the whole state, so a forked
+ * child goes on from them with its own requests.
  */
 #include "request.h"
 #include <wire/event.h>
@@ -11,28 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASK_US 60000000u /* a manager that has nothing to tell answers after so long */
+#define ASK_US 60000000u /* a manager without events answers after this time */
 #define FLAGS  (DDICT_SUB_DELS | DDICT_SUB_VALUES | DDICT_SUB_THERE)
 
-struct source { /* a manager */
+struct source { /* one for each manager */
     struct request r;
-    uint64_t number;   /* of its next event */
-    bool asked, known; /* an answer is awaited; number is one */
+    uint64_t number;   /* number of its next event */
+    bool asked, known; /* asked: an answer is awaited; known: number is valid */
 };
 struct ddict_sub {
     ddict_t *d;
-    uint64_t session_id; /* that the requests belong to */
+    uint64_t session_id; /* session of the requests */
     unsigned flags, managers, nlocal;
     struct source *source;     /* [managers] */
     struct batch *batch;       /* [nlocal] */
     struct client_lane **lane; /* [nlocal] */
-    struct batch **batches;    /* [nlocal]; to each */
+    struct batch **batches;    /* [nlocal]; pointers to batch */
     unsigned known_n, unasked_n;
     ddict_iter_t *existing;
-    uint8_t *events; /* the answer that is being read */
+    uint8_t *events; /* the answer being read */
     size_t len, at;
-    unsigned from;   /* whose */
-    uint64_t missed; /* to be said before it */
+    unsigned from;   /* its manager */
+    uint64_t missed; /* events that were lost before this answer */
     size_t prefix_len;
     uint8_t prefix[];
 };
@@ -60,7 +60,7 @@ static int session_adopt(struct ddict_sub *sub, struct session *s) {
     return 0;
 }
 
-/* 0 also where there is no room to ask now. */
+/* Returns 0 also if there is no room to ask now. */
 static int source_ask(struct ddict_sub *sub, struct session *s, unsigned m) {
     struct source *c = &sub->source[m];
     struct node_manager *l = session_route(s, m);
@@ -86,7 +86,7 @@ static int source_ask(struct ddict_sub *sub, struct session *s, unsigned m) {
     return 0;
 }
 
-/* An answer that has come; NULL: none. */
+/* An answer that has arrived; NULL: none. */
 static struct request *answer_take(struct ddict_sub *sub) {
     struct request *r = NULL;
     for (unsigned i = 0; !r && i < sub->nlocal; i++) {
@@ -124,7 +124,7 @@ static int answer_read(struct ddict_sub *sub, struct session *s, struct request 
     return 0;
 }
 
-/* The next event of the answer at hand: 1, 0 at its end. */
+/* Read the next event of the present answer: 1, or 0 at its end. */
 static int event_read(struct ddict_sub *sub, struct ddict_event *e) {
     struct event_record v;
     if (sub->missed > 0) {
@@ -171,7 +171,7 @@ static int existing_read(struct ddict_sub *sub, struct ddict_event *e, struct se
     *e = (struct ddict_event){.kind = DDICT_EVENT_PUT};
     int rc = iter_next_within(sub->existing, &e->key, &e->klen, s, w, false);
     if (rc == -ETIMEDOUT)
-        return rc; /* it goes on with the next call */
+        return rc; /* the next call goes on with it */
     if (rc == 1) {
         e->manager = ddict_owner(sub->d, e->key, e->klen);
         return 1;
@@ -181,8 +181,8 @@ static int existing_read(struct ddict_sub *sub, struct ddict_event *e, struct se
     return rc;
 }
 
-/* Until all numbers are known only those are asked whose number is not: nothing is under way for a
- * subscription that nobody reads yet. */
+/* Until all numbers are known, ask only managers whose number is not: a subscription that is not
+ * read yet has no request under way. */
 static int sources_ask(struct ddict_sub *sub, struct session *s) {
     bool all = sub->known_n == sub->managers;
     for (unsigned m = 0; m < sub->managers && sub->unasked_n > 0; m++) {
@@ -194,7 +194,8 @@ static int sources_ask(struct ddict_sub *sub, struct session *s) {
     return 0;
 }
 
-/* Until an answer was read or the deadline ends. Who can not be asked now is in nobody's way. */
+/* Wait until an answer was read or the deadline ends. A manager that cannot be asked now does not
+ * delay the others. */
 static int answer_await(struct ddict_sub *sub, struct session *s, struct call_deadline *w) {
     for (;;) {
         int rc = sources_ask(sub, s);
@@ -207,7 +208,7 @@ static int answer_await(struct ddict_sub *sub, struct session *s, struct call_de
         if (slice < 0)
             return slice;
         if (sub->unasked_n > 0 && slice > DD_WAIT_SLICE_MS)
-            slice = DD_WAIT_SLICE_MS; /* nobody tells us of room */
+            slice = DD_WAIT_SLICE_MS; /* no wake-up comes when the ring has room */
         if ((slice = client_lanes_wait_any(sub->lane, sub->batches, sub->nlocal, slice)) < 0)
             return slice;
     }
