@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * runtime.c - the extension module ddict._runtime: the calls of libddict-runtime, for
- * ddict/runtime.py. A module of its own, so that the dictionary can be used without that library.
+ * runtime.c - the extension module ddict._runtime: the calls of libddict-runtime for
+ * ddict/runtime.py. It is a separate module, so that the dictionary can be used without that
+ * library.
  */
 #define PY_SSIZE_T_CLEAN
 #include <ddict.h>
@@ -12,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The exceptions are ddict._ddict's. */
+/* The exceptions are imported from ddict._ddict. */
 static const struct {
     int code;
     const char *name;
@@ -44,7 +45,7 @@ static PyObject *raise_code(int code) {
     return NULL;
 }
 
-/* Seconds, or None for the default, as milliseconds. */
+/* Convert seconds (None: the default) to milliseconds. */
 static int timeout_of(PyObject *seconds, int *ms) {
     *ms = -1;
     if (seconds == Py_None)
@@ -156,7 +157,7 @@ static PyObject *rt_node_of(PyObject *self, PyObject *arg) {
     return rc < 0 ? raise_code(rc) : PyLong_FromLong(rc);
 }
 
-/* A call that gives NULL says why by its sentence only. */
+/* If a call returns NULL, its sentence says why. */
 static PyObject *name_or_raise(const char *name) {
     return name ? PyUnicode_DecodeFSDefault(name) : raise_code(-ENODATA);
 }

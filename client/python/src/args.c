@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* args.c - arguments of methods that are called too often for PyArg_Parse. */
+/* args.c - parse the arguments of methods that are called too often for PyArg_Parse. */
 #include "pyddict.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
-#define DEFAULT_S 60.0 /* as libddict's own default */
+#define DEFAULT_S 60.0 /* libddict's default */
 
 int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw,
                const char *const *names, PyObject **out, int positional, int count) {

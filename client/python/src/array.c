@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * array.c - arrays as they are stored (FORMAT, section 4), without pickle: a head that says what it
- * is, then the elements.
+ * array.c - arrays in their stored form (FORMAT, section 4), without pickle: a head with type and
+ * shape, then the elements.
  *
- * numpy and torch are not needed to build this, and neither is imported for those who do not use
- * it: an array that is put comes from a module that is there, and one that is read imports its
- * module. numpy is asked through its array interface, torch by ddict._torch.
+ * numpy and torch are not needed to build this, and are not imported for programs that do not use
+ * them: a program that puts an array has imported its module, and reading one imports it. numpy is
+ * used through its array interface, torch by ddict._torch.
  */
 #include "pyddict.h"
 
@@ -17,7 +17,7 @@
 #define DIMS_MAX  32
 #define HEAD_SIZE(dims) \
     (((sizeof(struct array_head) + 8 * (size_t)(dims)) + OOB_ALIGN - 1) & ~(size_t)(OOB_ALIGN - 1))
-/* element types remembered: finding one again costs less than asking numpy */
+/* element types that are cached: a look-up costs less than asking numpy */
 #define TYPES_MAX 32
 
 enum { KIND_NUMPY, KIND_TORCH };
@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct array_head) == 16, "part of the stored form");
 _Static_assert(sizeof((struct value *)0)->head == HEAD_SIZE(6),
                "up to six dimensions need no memory");
 
-struct interface { /* what __array_struct__ points to: numpy's array interface, version 3 */
+struct interface { /* the struct behind __array_struct__: numpy's array interface, version 3 */
     int two, dims;
     char kind;
     int itemsize, flags;
@@ -40,14 +40,15 @@ struct interface { /* what __array_struct__ points to: numpy's array interface, 
 };
 enum { INTERFACE_C = 1, INTERFACE_F = 2 };
 
-struct type {        /* of an element */
-    PyObject *dtype; /* numpy's; told apart by its address: kept, so that it stays the same */
-    char name[12];   /* its spelling; empty: has none */
+struct type { /* an element type */
+    /* numpy's dtype object, compared by address; the reference keeps the address valid */
+    PyObject *dtype;
+    char name[12]; /* numpy's name of the type; empty: none that can be stored */
     size_t size;
 };
 
 static struct {
-    PyObject *ndarray, *empty, *dtype, *contiguous; /* NULL until numpy was seen */
+    PyObject *ndarray, *empty, *dtype, *contiguous; /* NULL until numpy was imported */
     struct type put[TYPES_MAX], get[TYPES_MAX];
     unsigned puts, gets;
 } np;
@@ -101,9 +102,9 @@ static int torch_load(void) {
 /* --- element types --- */
 
 /*
- * Bytes of an element of the type spelled name, SIZE_MAX for what is no type of plain elements. It
- * is strict because the text comes from the dictionary: numpy would take "<f4,O" for a type with
- * objects in it.
+ * Size of an element of type `name`, or SIZE_MAX if that is no plain type. The check is strict
+ * because the text comes from the dictionary: numpy would accept "<f4,O", a type with objects in
+ * it.
  */
 static size_t type_size(const char name[12]) {
     size_t n = strnlen(name, 12), at = 2, size = 0;
@@ -119,7 +120,7 @@ static size_t type_size(const char name[12]) {
         size = 10 * size + (size_t)(name[at++] - '0');
     if (at == 2)
         return SIZE_MAX;
-    /* <M8[25s] */
+    /* such as <M8[25s] */
     if (at < n && (name[1] == 'm' || name[1] == 'M') && name[at] == '[' && name[n - 1] == ']') {
         while (++at < n - 1)
             if (!(name[at] >= '0' && name[at] <= '9') && !(name[at] >= 'a' && name[at] <= 'z') &&
@@ -130,8 +131,8 @@ static size_t type_size(const char name[12]) {
     return at < n ? SIZE_MAX : name[1] == 'U' ? 4 * size : size;
 }
 
-/* name stays empty where the type cannot be spelled, or means more than its spelling says (fields,
- * metadata, types of other packages). */
+/* name stays empty if the type has none, or if the name does not tell all (fields, metadata, types
+ * of other packages). */
 static void type_spell(PyObject *dtype, struct type *t) {
     PyObject *name = PyObject_GetAttrString(dtype, "str"), *back = NULL, *metadata = NULL;
     const char *text = name ? PyUnicode_AsUTF8(name) : NULL;
@@ -145,13 +146,13 @@ static void type_spell(PyObject *dtype, struct type *t) {
         if (back && PyObject_RichCompareBool(back, dtype, Py_EQ) == 1)
             memcpy(t->name, spelled, sizeof spelled);
     }
-    PyErr_Clear(); /* of a spelling that numpy itself cannot read */
+    PyErr_Clear(); /* the exception for a name that numpy itself cannot read */
     Py_XDECREF(metadata);
     Py_XDECREF(back);
     Py_XDECREF(name);
 }
 
-/* False: its arrays are not put so. Takes the reference. */
+/* False: arrays of this type are not stored in this form. Takes the reference. */
 static bool type_of(PyObject *dtype, struct type *t) {
     struct type *at;
 
@@ -171,7 +172,7 @@ static bool type_of(PyObject *dtype, struct type *t) {
     return t->name[0] != 0;
 }
 
-/* The dtype of a spelling. */
+/* The dtype of a name. */
 static PyObject *type_find(const char name[12], size_t size) {
     PyObject *dtype, *itemsize, *old;
     struct type *at;
@@ -197,7 +198,7 @@ static PyObject *type_find(const char name[12], size_t size) {
 
 /* --- put --- */
 
-/* dim of n dimensions, data of len bytes: the pieces. */
+/* Fill v with the pieces of an array: n dimensions dim, len bytes at data. */
 static int pieces_lay(struct value *v, int kind, const char name[12], int n, const Py_intptr_t *dim,
                       void *data, size_t len) {
     struct array_head *h = (struct array_head *)v->head;
@@ -237,7 +238,7 @@ static int numpy_encode(struct value *v, PyObject *obj) {
         return -1;
     if (!type_of(dtype, &t))
         return 0;
-    v->hold = capsule = PyObject_GetAttr(obj, str_interface); /* keeps obj */
+    v->hold = capsule = PyObject_GetAttr(obj, str_interface); /* this keeps obj alive */
     a = interface_of(capsule);
     if (!a)
         return -1;
@@ -246,7 +247,7 @@ static int numpy_encode(struct value *v, PyObject *obj) {
         len *= (size_t)a->shape[i];
     if (len >= ARRAY_MIN && a->dims <= DIMS_MAX && (a->flags & INTERFACE_C))
         return pieces_lay(v, KIND_NUMPY, t.name, a->dims, a->shape, a->data, len);
-    /* pickle keeps Fortran's order without a copy */
+    /* pickle stores Fortran order without a copy */
     if (len < ARRAY_MIN || a->dims > DIMS_MAX || (a->flags & INTERFACE_F)) {
         Py_CLEAR(v->hold);
         return 0;
@@ -259,7 +260,7 @@ static int numpy_encode(struct value *v, PyObject *obj) {
     return a ? pieces_lay(v, KIND_NUMPY, t.name, a->dims, a->shape, a->data, len) : -1;
 }
 
-/* plain() gives None or (tensor, address, bytes, type, shape). */
+/* plain() returns None or (tensor, address, bytes, type, shape). */
 static int torch_encode(struct value *v, PyObject *obj) {
     PyObject *p, *shape;
     Py_intptr_t dim[DIMS_MAX];
@@ -299,8 +300,9 @@ int array_encode(struct value *v, PyObject *obj) {
         return numpy_load() < 0                         ? -1
                : (PyObject *)Py_TYPE(obj) == np.ndarray ? numpy_encode(v, obj)
                                                         : 0;
-    if (strcmp(name, "Tensor") == 0) { /* somebody's; torch's where torch is there */
-        /* borrowed */
+    /* some class of this name; torch's only if torch is imported */
+    if (strcmp(name, "Tensor") == 0) {
+        /* borrowed reference */
         PyObject *m = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch);
         return m && m != Py_None ? torch_encode(v, obj) : PyErr_Occurred() ? -1 : 0;
     }
@@ -319,7 +321,7 @@ static PyObject *numpy_get(PyObject *shape, const struct array_head *h, const ch
         return NULL;
     if (view) {
         args[2] = memory_new(view, true, (void *)data, len, true, false);
-        /* keeps the memory, which keeps the view */
+        /* the array keeps the memory, which keeps the view */
         obj = args[2] ? PyObject_Vectorcall(np.ndarray, args, 3, NULL) : NULL;
         Py_XDECREF(args[2]);
     } else if ((obj = PyObject_Vectorcall(np.empty, args, 2, NULL))) {
@@ -392,7 +394,7 @@ PyObject *array_load(const char *data, size_t len, PyObject *view, bool alias_te
     for (int i = 0; i < h->dims; i++) {
         uint64_t n = le64toh(h->dim[i]);
         none |= n == 0;
-        want *= n; /* wraps around only where room overflows */
+        want *= n; /* if this wraps around, so does room, which is checked */
         if (n && __builtin_mul_overflow(room, n, &room))
             return broken("too many elements");
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* errors.c - one exception for each thing that can go wrong, with libddict's own sentence as its
- * text. */
+/* errors.c - one exception class for each kind of failure, with libddict's sentence as its text. */
 #include "pyddict.h"
 
 #include <errno.h>
@@ -10,7 +9,7 @@ PyObject *error_base;
 static struct {
     int code;
     const char *name, *doc;
-    PyObject **also; /* a builtin exception that it is as well, or NULL */
+    PyObject **also; /* a builtin exception that is a base class, too, or NULL */
     PyObject *type;
 } kinds[] = {
     {DDICT_EFULL, "ddict.FullError",
@@ -80,8 +79,8 @@ PyObject *error_raise_text(int code, const char *text) {
     return NULL;
 }
 
-/* Where the text of an exception is one str, key's name is added to it; else a note where Python
- * has them. */
+/* Add text to the message of an exception if that is a single str; else add a note, if Python has
+ * notes. */
 static int text_add(PyObject *exc, PyObject *add) {
     PyObject *args = PyObject_GetAttrString(exc, "args"), *text = NULL, *made = NULL, *note = NULL;
     int rc = args ? 0 : -1;
@@ -151,7 +150,7 @@ PyObject *error_raise(int code, PyObject *key) {
     const char *text;
 
     if (code == DDICT_ENOKEY && key) {
-        /* a key that is a tuple would become several arguments */
+        /* without the tuple, a key that is a tuple would become several arguments */
         PyObject *args = PyTuple_Pack(1, key);
         if (args)
             PyErr_SetObject(PyExc_KeyError, args);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* freeze.c - the dictionary read-only, and values fetched ahead meanwhile. */
+/* freeze.c - make the dictionary read-only, and prefetch values meanwhile. */
 #include "pyddict.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ PyObject *freeze_is(PyObject *self, void *unused) {
     return rc < 0 ? error_raise(rc, NULL) : PyBool_FromLong(rc);
 }
 
-struct ahead { /* encoded keys, one behind the other */
+struct ahead { /* encoded keys, one after another */
     struct iovec *key;
     char *buf;
     size_t len, cap;
@@ -70,7 +70,7 @@ static int ahead_add(struct ahead *a, PyObject *obj, Py_ssize_t i) {
 PyObject *freeze_prefetch(PyObject *self, PyObject *keys) {
     struct handle *h = (struct handle *)self;
     struct ahead a = {NULL, NULL, 0, 0};
-    /* encoding may run the user's code: a list of our own */
+    /* a copy, because encoding may run code that changes the list */
     PyObject *seq = PySequence_List(keys), *result = NULL;
     Py_ssize_t n = seq ? PyList_GET_SIZE(seq) : -1;
     ssize_t rc;

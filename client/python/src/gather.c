@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gather.c - the arrays in the values of many keys, each kind behind each other: a batch as torch
- * wants it, with one copy from the dictionary's memory.
+ * gather.c - collect the arrays of many values in columns, the form of a batch in torch, with one
+ * copy from the dictionary's memory.
  *
- * A value that holds arrays is cut into its head (an array's type and shape, or the pickle that
- * names the arrays) and its parts (the elements). Where all values of a batch have as many parts,
- * of the same lengths, part j of all of them makes column j.
+ * A value with arrays consists of a head (an array's type and shape, or the pickle that refers to
+ * the arrays) and parts (the elements). If all values of a batch have the same number of parts with
+ * the same lengths, part j of all values makes column j.
  */
 #include "pyddict.h"
 
 #include <endian.h>
 #include <string.h>
 
-#define GATHER_KEYS  4096u /* keys of one batch; all their values are held at once */
-#define GATHER_PARTS 64u   /* arrays in a value; those with more are loaded one by one */
+#define GATHER_KEYS  4096u /* most keys of one batch; all their values are held at once */
+#define GATHER_PARTS 64u   /* most arrays in a value; a batch with more is loaded value by value */
 #define ARRAY_DIMS   32u
 
 struct cut {
@@ -65,13 +65,12 @@ static bool cut_buffers(const struct ddict_view *v, struct cut *c) {
     return true;
 }
 
-/* false: not of parts, or not as its tag says; the way that loads one by one then says what is
- * wrong. */
+/* False: the value has no parts, or is malformed; loading it alone then reports the error. */
 static bool cut(const struct ddict_view *v, struct cut *c) {
     return v->tag == TAG_ARRAY ? cut_array(v, c) : v->tag == TAG_BUFFERS && cut_buffers(v, c);
 }
 
-/* Whether all were found and make columns; *first is the cut of the first. */
+/* Whether all values were found and make columns; *first is the cut of the first. */
 static bool wants_match(const struct ddict_want *w, Py_ssize_t n, struct cut *first) {
     struct cut c;
 
@@ -89,7 +88,7 @@ static bool wants_match(const struct ddict_want *w, Py_ssize_t n, struct cut *fi
     return true;
 }
 
-/* The tag as a byte, then the head; equal neighbours are one object. */
+/* For each value its tag as a byte and its head; equal neighbours share one object. */
 static PyObject *heads_list(const struct ddict_want *w, Py_ssize_t n) {
     PyObject *list = PyList_New(n), *last = NULL;
     struct cut c;
@@ -124,7 +123,7 @@ static void columns_fill(const struct ddict_want *w, Py_ssize_t n, const Py_buff
     }
 }
 
-/* What alloc(bytes) gave for each column, filled. */
+/* Allocate each column by alloc(bytes) and fill it. */
 static PyObject *columns_make(const struct ddict_want *w, Py_ssize_t n, const struct cut *first,
                               PyObject *alloc) {
     PyObject *list = PyList_New(0);
@@ -160,7 +159,7 @@ static PyObject *columns_make(const struct ddict_want *w, Py_ssize_t n, const st
     return list;
 }
 
-/* The views of w are released by whoever takes them. */
+/* Load value by value; releases the views of w. */
 static PyObject *loaded_list(struct handle *h, struct ddict_want *w, PyObject *const *keys,
                              Py_ssize_t n) {
     PyObject *list = PyList_New(n);

@@ -2,9 +2,8 @@
 /*
  * handle.c - the type that ddict.DDict derives from: attach, detach, and the table of its methods.
  *
- * A thread that gave the GIL back while it uses the handle, and an iterator, count as busy.
- * detach() while one is busy closes the handle for new calls and leaves the end to the last of
- * them.
+ * Threads that use the handle without the GIL, and open iterators, are counted in `busy`. detach()
+ * in the meantime closes the handle for new calls, and the last of them detaches.
  */
 #include "pyddict.h"
 
@@ -13,7 +12,8 @@
 #include <stdlib.h>
 #include <structmember.h>
 
-/* first look for Ctrl-C while attaching; doubled each time, so a slow attach succeeds too */
+/* time until the first check for Ctrl-C while attaching; doubled each time, so that a slow attach
+ * succeeds, too */
 #define ATTACH_SLICE_MS 250
 
 PyTypeObject *handle_type;
@@ -202,10 +202,10 @@ static PyMethodDef handle_methods[] = {
     {"_view_many", many_view, METH_O, NULL},
     {"_put_pairs", many_put, METH_O, NULL},
     {"_reserve", place_new, METH_VARARGS, NULL},
-    /* key, value, most, seconds or None: whether there was room */
+    /* key, value, most, seconds or None -> whether there was room */
     {"_push", METHOD(queue_push), FAST, NULL},
-    {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0: how many it may have */
-    {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None: the value, KeyError */
+    {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0 -> the queue's limit */
+    {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None -> the value; or KeyError */
     {"_queued", queue_size, METH_O, NULL},
     {"_gather", METHOD(many_gather), FAST, NULL},
     {"_keys", iter_prefix, METH_O, NULL},
@@ -244,7 +244,7 @@ static PyGetSetDef handle_getset[] = {
      (void *)offsetof(struct handle, name)},
     {"timeout", handle_member, NULL, "seconds that a call may take, None for $DDICT_TIMEOUT or 60",
      (void *)offsetof(struct handle, timeout)},
-    {"_seconds", handle_get_seconds, NULL, NULL, NULL}, /* timeout, or what None stands for */
+    {"_seconds", handle_get_seconds, NULL, NULL, NULL}, /* the timeout, with None resolved */
     {"attached", handle_attached, NULL, "False after detach()", NULL},
     {"is_frozen", freeze_is, NULL, "True between freeze() and unfreeze() of whichever process",
      NULL},

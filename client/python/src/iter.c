@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * iter.c - the iterator over the keys. It takes them from libddict a batch at a time, so that the
- * GIL is given back once a batch and not once a key. An open iterator keeps the handle attached.
- * Threads may share one: while one takes a batch the others wait for it.
+ * iter.c - the iterator over the keys. It takes keys from libddict in batches, so that the GIL is
+ * released once for each batch, not for each key. An open iterator keeps the handle attached.
+ * Threads may share an iterator: while one takes a batch the others wait.
  */
 #include "pyddict.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define FIRST_BATCH 8   /* keys; popitem() and next(iter(d)) want one */
+#define FIRST_BATCH 8   /* keys; popitem() and next(iter(d)) need one */
 #define BATCH       512 /* keys */
 
 struct iter {
-    PyObject_HEAD struct handle *h; /* owned; NULL at the end */
+    PyObject_HEAD struct handle *h; /* owned; NULL after the last key */
     ddict_iter_t *it;
-    char *buf; /* {size_t length, bytes} of each key, not aligned */
+    char *buf; /* the batch: {size_t length, bytes} for each key, not aligned */
     size_t at, len, cap;
     size_t batch;
-    int rc;                  /* what ended the last batch: 1 more, 0 the end, or a code */
-    PyThread_type_lock turn; /* held by the thread that takes a batch, without the GIL */
-    bool filling;            /* one does */
+    int rc;                  /* result of the last batch: 1 more follow, 0 the end, or a code */
+    PyThread_type_lock turn; /* held without the GIL by the thread that takes a batch */
+    bool filling;            /* a thread takes a batch */
 };
 
-/* bytes; longer keys are copied to the heap before they are made to objects */
+/* bytes; the copy of a longer key is on the heap */
 #define KEY_SMALL 512
 
 static PyTypeObject *iter_type;
@@ -100,7 +100,7 @@ static void iter_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Without the GIL. */
+/* Called without the GIL. */
 static int iter_push(struct iter *i, const void *key, size_t klen) {
     size_t need = i->len + sizeof klen + klen;
 
@@ -134,7 +134,7 @@ static void iter_fill(struct iter *i) {
     i->batch = BATCH;
 }
 
-/* Until no other thread takes a batch. */
+/* Wait until no other thread takes a batch. */
 static void iter_wait(struct iter *i) {
     while (i->filling) {
         Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(i->turn, WAIT_LOCK);
@@ -143,8 +143,8 @@ static void iter_wait(struct iter *i) {
     }
 }
 
-/* The next key of the batch. Making it can run others' code, which may have this iterator, too: not
- * in the place of the batch. */
+/* Take the next key of the batch. Decoding may run other code that uses this iterator, so the key
+ * is copied first. */
 static PyObject *iter_take(struct iter *i) {
     char small[KEY_SMALL], *p = small;
     PyObject *key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key.c - Python keys and their bytes: a type letter, then the text. */
+/* key.c - convert Python keys to bytes: a type letter, then the text. */
 #include "pyddict.h"
 
 #include <string.h>
@@ -97,9 +97,9 @@ static int append_str(struct key *k, PyObject *s) {
     return rc;
 }
 
-/* Where in a key that is a tuple its part stands. */
+/* The position of a part in a key that is a tuple. */
 struct part {
-    const struct part *up; /* NULL: tuple is the key */
+    const struct part *up; /* NULL: tuple is the whole key */
     PyObject *tuple;
     Py_ssize_t i;
 };
@@ -129,13 +129,13 @@ static int append_tuple(struct key *k, PyObject *t, const struct part *up) {
     return rc;
 }
 
-/* What of an object that is no key could be one. */
+/* A hint which part or form of an object would be a key. */
 static const char *key_advice(PyObject *obj) {
     if (obj == Py_None)
         return "";
     if (PyList_Check(obj))
         return "; tuple() of it may be one";
-    if (PyObject_HasAttrString((PyObject *)Py_TYPE(obj), "__members__")) /* an Enum */
+    if (PyObject_HasAttrString((PyObject *)Py_TYPE(obj), "__members__")) /* a member of an Enum */
         return "; its .value may be one";
     if (!Py_TYPE(obj)->tp_hash || Py_TYPE(obj)->tp_hash == PyObject_HashNotImplemented)
         return "";
@@ -146,7 +146,7 @@ static void not_a_key(PyObject *obj, const struct part *at) {
     const char *advice = key_advice(obj), *type = Py_TYPE(obj)->tp_name;
     PyObject *where = NULL, *key = NULL;
 
-    for (; at; at = at->up) { /* from the inside: [1][0] */
+    for (; at; at = at->up) { /* from the innermost tuple outwards: [1][0] */
         PyObject *more = where ? PyUnicode_FromFormat("[%zd]%U", at->i, where)
                                : PyUnicode_FromFormat("[%zd]", at->i);
         Py_XDECREF(where);
@@ -257,18 +257,19 @@ PyObject *decimal_parse(const char *s, size_t len) {
             v = 10 * v + (s[i] - '0');
         return PyLong_FromLongLong(neg ? -v : v);
     }
-    /* ends with 0, as PyLong_FromString wants it */
+    /* PyLong_FromString wants a terminating 0 */
     b = PyBytes_FromStringAndSize(s, (Py_ssize_t)len);
     num = b ? PyLong_FromString(PyBytes_AS_STRING(b), NULL, 10) : NULL;
     Py_XDECREF(b);
-    if (!num && PyErr_ExceptionMatches(PyExc_ValueError)) /* sys.get_int_max_str_digits() */
+    /* too long for sys.get_int_max_str_digits() */
+    if (!num && PyErr_ExceptionMatches(PyExc_ValueError))
         PyErr_Clear();
     return num;
 }
 
 static PyObject *decode_key(const unsigned char *p, size_t len);
 
-/* All decode_* give NULL without an exception when the bytes are not what key_encode() makes. */
+/* All decode_* return NULL without an exception if the bytes are not of key_encode(). */
 static PyObject *decode_tuple(const unsigned char *p, size_t len) {
     Py_ssize_t parts = 0;
     size_t at = 0, n;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * load.c - from stored bytes to a Python object.
+ * load.c - convert stored bytes to a Python object.
  *
- * Two ways: a copy, where every buffer becomes a bytearray of its own filled by one memcpy, and an
- * alias, where the buffers stay in the dictionary's memory, read-only, and keep the View they came
- * from.
+ * There are two ways: a copy, in which every buffer becomes a new bytearray, filled by one memcpy;
+ * and an alias, in which the buffers stay in the dictionary's memory, read-only, and keep their
+ * View.
  */
 #include "pyddict.h"
 
@@ -54,7 +54,7 @@ static PyObject *broken(const char *what) {
     return NULL;
 }
 
-/* unpickle reads the stream in place: what it keeps of it, it copies. */
+/* unpickle reads the stream in place, and copies what it keeps. */
 static PyObject *load_stream(const char *p, size_t len, PyObject *buffers) {
     PyObject *mv = PyMemoryView_FromMemory((char *)p, (Py_ssize_t)len, PyBUF_READ),
              *args[2] = {mv, buffers}, *obj;
@@ -67,7 +67,7 @@ static PyObject *load_stream(const char *p, size_t len, PyObject *buffers) {
     return obj;
 }
 
-/* view: NULL for copies. */
+/* view: NULL for a copy. */
 static PyObject *load_buffers(const char *data, size_t len, PyObject *view, bool alias_tensors) {
     const struct oob_head *h = (const void *)data;
     size_t head, count, stream_len;

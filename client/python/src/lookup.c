@@ -2,9 +2,9 @@
 /*
  * lookup.c - find a value, with or without waiting for it.
  *
- * A value of this node is found in place in less time than giving the GIL back and getting it again
- * takes, and without waiting; so that is tried first, with timeout 0 and the GIL held. All else
- * runs without the GIL.
+ * Reading a value of this node in place takes less time than releasing the GIL and taking it again,
+ * and never waits; so it is tried first, with timeout 0 and with the GIL held. Everything else runs
+ * without the GIL.
  */
 #include "pyddict.h"
 
@@ -13,18 +13,19 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define WAIT_SLICE_MS 200 /* a waiting call looks for Ctrl-C so often */
-/* a manager answers within this, else the wait goes on and ends as a timeout */
+#define WAIT_SLICE_MS 200 /* interval between checks for Ctrl-C */
+/* a manager is expected to answer within this time; if it does not, the wait goes on and ends as a
+ * timeout */
 #define ANSWER_MS 2000
-/* more than this over a slice: the process was stopped, which does not count as waiting (ddict.h)
- * */
+/* if a slice takes longer by this, the process was stopped, which does not count as waiting
+ * (ddict.h) */
 #define SUSPEND_GAP_MS 2000
 
 bool key_is_local(const struct handle *h, const struct key *k) {
     return h->nodes == 1 || ddict_owner(h->d, k->data, k->len) % h->nodes == h->node_id;
 }
 
-/* This process holds as many views as it may: read into memory of our own. Runs without the GIL. */
+/* This process holds as many views as it may: read into private memory. Called without the GIL. */
 static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int timeout_ms) {
     size_t cap = 4096, len = 0;
     int rc;
@@ -43,7 +44,7 @@ static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int 
         f->priv = NULL;
         if (rc != DDICT_ESMALL)
             return rc;
-        cap = len; /* an overwrite may have made it longer meanwhile: again */
+        cap = len; /* the value may have been replaced by a longer one: try again */
     }
 }
 
@@ -82,9 +83,9 @@ static double now_ms(void) {
 }
 
 /*
- * One slice; *gone is what it cost of the time to wait. The wait itself is cut into slices, the
- * transfer of a value that is there is not: else a large one that takes longer than a slice would
- * never arrive.
+ * Wait one slice; *gone is the part of the waiting time that it used. Only the wait for the key is
+ * cut into slices; the transfer of its value is not, because a value that takes longer than a slice
+ * would never arrive.
  */
 static int wait_slice(struct handle *h, const struct key *k, struct found *f, int ms, double *gone,
                       bool *silent) {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* many.c - many keys at once: what is asked for together travels together. */
+/* many.c - many keys in one call: their requests travel together. */
 #include "pyddict.h"
 
 #include <string.h>
 
 #define MANY_MAX   1024 /* pairs or keys in one call of libddict */
 #define MANY_MIN   16
-#define MANY_FIRST 256         /* keys asked for before the size of their values is known */
-#define MANY_BYTES (32u << 20) /* bytes of values in one call, about */
-/* bytes; a value in pieces up to this is joined to travel with the others */
+#define MANY_FIRST 256         /* keys of the first call, before the size of the values is known */
+#define MANY_BYTES (32u << 20) /* approximate size of the values of one call */
+/* bytes; a value in pieces up to this size is joined, so that it travels with the others */
 #define JOIN_MAX (64u << 10)
 
-struct keys { /* encoded keys, one behind the other */
+struct keys { /* encoded keys, one after another */
     char *buf;
     size_t len, cap;
 };
 
-/* The length of the appended key, or 0 with an exception. */
+/* Append a key; its encoded length, or 0 with an exception. */
 static size_t keys_append(struct keys *ks, PyObject *obj) {
     struct key k;
     size_t n;
@@ -71,7 +71,7 @@ out:
     return rc < 0 ? -1 : 0;
 }
 
-/* No view was to be had: the value alone, by a private copy. */
+/* No view is left: read this one value into private memory. */
 static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing) {
     PyObject *obj = NULL;
     struct found f;
@@ -114,7 +114,7 @@ PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObj
     return obj;
 }
 
-/* Appends to list what the keys objs[0 .. n-1] give. *bytes: of all values. */
+/* Append the values of the keys objs[0 .. n-1] to list. *bytes: size of all values. */
 static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py_ssize_t n,
                      struct ddict_want *w, PyObject *missing, bool view, size_t *bytes) {
     Py_ssize_t i;
@@ -139,7 +139,7 @@ static int chunk_get(struct handle *h, PyObject *list, PyObject *const *objs, Py
     return -1;
 }
 
-/* A str is an iterable of str, too, and never meant so. */
+/* A str is an iterable of str, too, but never meant as a list of keys. */
 static PyObject *keys_tuple(PyObject *keys) {
     if (!PyUnicode_Check(keys) && !PyBytes_Check(keys))
         return PySequence_Tuple(keys);
@@ -167,7 +167,7 @@ static PyObject *get_all(PyObject *self, PyObject *keys, PyObject *missing, bool
             break;
         }
         at += m;
-        if (!view) { /* as many of this size as fit */
+        if (!view) { /* as many values of this size as fit */
             size_t mean = bytes / (size_t)m + 1, fit = MANY_BYTES / mean;
             step = fit > MANY_MAX ? MANY_MAX : fit < MANY_MIN ? MANY_MIN : (Py_ssize_t)fit;
         }
@@ -186,7 +186,7 @@ PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject
     return get_all(self, a[0], a[1] ? a[1] : Py_None, false);
 }
 
-/* _view_many(keys): a list of Views, None for keys that are absent */
+/* _view_many(keys): a list of Views, None for absent keys */
 PyObject *many_view(PyObject *self, PyObject *keys) {
     return get_all(self, keys, Py_None, true);
 }
@@ -198,12 +198,12 @@ struct batch {
     struct keys keys;
     struct ddict_pair pair[MANY_MAX];
     struct value value[MANY_MAX];
-    PyObject *obj[MANY_MAX]; /* the (key, value) they came from, kept */
+    PyObject *obj[MANY_MAX]; /* the (key, value) tuples, which keep the data alive */
     size_t n, bytes;
     Py_ssize_t stored;
-    /* lists of keys; unknown: those of failed that may be stored all the same */
+    /* lists of keys; unknown: those of failed that may be stored nevertheless */
     PyObject *failed, *unknown;
-    int code;       /* of the first that failed */
+    int code;       /* of the first pair that failed */
     char text[512]; /* its sentence */
 };
 
@@ -215,12 +215,12 @@ static void batch_empty(struct batch *b) {
     b->n = b->bytes = b->keys.len = 0;
 }
 
-/* The managers were asked, and nobody knows whether they did it. */
+/* Whether the manager was asked, but its answer is not known. */
 static bool unknown(int code) {
     return code == -ETIMEDOUT || code == DDICT_ELOST || code == DDICT_EGONE;
 }
 
-/* Pairs were not sent: why the call ended before. */
+/* The code for pairs that were not sent: the reason why the call ended early. */
 static int batch_why(const struct batch *b, ssize_t rc) {
     if (rc < 0)
         return (int)rc;
@@ -231,7 +231,7 @@ static int batch_why(const struct batch *b, ssize_t rc) {
     return state < 0 ? state : -ETIMEDOUT;
 }
 
-/* sent: it may have been done */
+/* sent: the put may have taken effect */
 static int batch_fail(struct batch *b, int code, const char *text, PyObject *pair, bool sent) {
     PyObject *key = PySequence_GetItem(pair, 0);
     int rc = key ? PyList_Append(b->failed, key) : -1;
@@ -246,7 +246,7 @@ static int batch_fail(struct batch *b, int code, const char *text, PyObject *pai
     return rc;
 }
 
-/* Send what is gathered. 0, also when pairs were refused. */
+/* Send the gathered pairs. 0, also if some were refused. */
 static int batch_flush(struct batch *b) {
     const char *p = b->keys.buf;
     char text[sizeof b->text];
@@ -276,7 +276,7 @@ static int batch_flush(struct batch *b) {
     return err;
 }
 
-/* v stands behind the gathered ones: batch_flush() leaves it alone. */
+/* v is stored behind the gathered pairs, so batch_flush() does not touch it. */
 static int batch_put_alone(struct batch *b, struct value *v, PyObject *key, PyObject *pair) {
     struct key k;
     int rc;
@@ -329,8 +329,8 @@ static PyObject *pair_check(PyObject *item, Py_ssize_t at) {
     return t;
 }
 
-/* .failed, .unknown and .stored of an exception: what was refused, what of it may be stored all the
- * same, and how many pairs are stored. */
+/* Set .failed, .unknown and .stored of an exception: the keys that failed, those of them that may
+ * be stored nevertheless, and the number of stored pairs. */
 static void batch_tell(struct batch *b, PyObject *exc) {
     PyObject *n = PyLong_FromSsize_t(b->stored);
 
@@ -341,8 +341,8 @@ static void batch_tell(struct batch *b, PyObject *exc) {
     Py_XDECREF(n);
 }
 
-/* After an exception what came before it is stored all the same, as dict.update() does. pair: the
- * one that raised it, or NULL. */
+/* After an exception the pairs before it are stored nevertheless, as by dict.update(). pair: the
+ * pair that raised it, or NULL. */
 static void batch_flush_kept(struct batch *b, PyObject *pair) {
     PyObject *type, *value, *tb, *key = pair ? PyTuple_GET_ITEM(pair, 0) : NULL;
 
@@ -368,8 +368,7 @@ static PyObject *batch_result(struct batch *b) {
     return NULL;
 }
 
-/* _put_pairs(iterable): the number of pairs stored. Stops after the batch in which one was refused.
- * */
+/* _put_pairs(iterable): the number of stored pairs. Stops after a batch with a refused pair. */
 PyObject *many_put(PyObject *self, PyObject *pairs) {
     PyObject *it = PyObject_GetIter(pairs), *item, *bad = NULL, *result = NULL;
     struct batch *b = it ? PyMem_Calloc(1, sizeof *b) : NULL;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mapping.c - the operations on one key, and on all of them at once.
+ * mapping.c - operations on one key, and on all keys at once.
  *
- * Encoding a key or a value can run the user's code, which could detach the handle: handle_check()
- * comes after it.
+ * Encoding a key or a value may run the user's code, which may detach the handle; so handle_check()
+ * follows it.
  */
 #include "pyddict.h"
 
 #include <errno.h>
 
-/* d[key], get, view: 0 and *out, or a code, with no exception except for 1. w: NULL for a call that
- * does not wait. */
+/* For d[key], get and view: 0 and *out, or a code; an exception is set only for 1. w: NULL for a
+ * call that does not wait. */
 static int find(struct handle *h, PyObject *key, struct found *f, bool copy,
                 const struct waiting *w) {
     struct key k;
@@ -109,7 +109,7 @@ int value_put(struct handle *h, const struct key *k, const struct value *v, unsi
     return rc;
 }
 
-/* 0, or a code; 1 with an exception. */
+/* 0, or a code; 1: an exception is set. */
 static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags) {
     struct value v;
     struct key k;
@@ -188,9 +188,9 @@ Py_ssize_t mapping_length(PyObject *self) {
 }
 
 /*
- * A value that was removed and does not unpickle here goes back where no other came in its place,
- * and the exception, which is set, says how that went. Only a value that replaced the one that was
- * looked at gets here.
+ * Put back a value that was popped but cannot be unpickled here, unless the key has another value
+ * by now. The exception, which is set, gets the bytes if that fails. Only a value that replaced the
+ * one that was looked at can come here.
  */
 static void pop_undo(struct handle *h, const struct key *k, const struct found *f, PyObject *key) {
     struct value v = {
@@ -213,9 +213,9 @@ static void pop_undo(struct handle *h, const struct key *k, const struct found *
 }
 
 /*
- * The value is unpickled first and removed then, so that one that does not unpickle here stays as
- * it is for all others. What was removed is known by its version to be what was looked at. 0 and
- * *out, or a code, with no exception except for 1.
+ * The value is unpickled before it is removed, so that one that cannot be unpickled here stays for
+ * the other processes. By its version the removed value is recognised as the one that was
+ * unpickled. 0 and *out, or a code; an exception is set only for 1.
  */
 static int pop_once(struct handle *h, PyObject *key, const struct key *k, int timeout_ms,
                     PyObject **out) {
@@ -228,14 +228,14 @@ static int pop_once(struct handle *h, PyObject *key, const struct key *k, int ti
         return rc;
     version = f.priv ? 0 : f.v.version;
     obj = found_load(&f, key);
-    if (!obj || handle_begin(h) < 0) { /* unpickling may have run anything */
+    if (!obj || handle_begin(h) < 0) { /* unpickling may have run code that detached the handle */
         Py_XDECREF(obj);
         return 1;
     }
     f.priv = NULL;
     Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k->data, k->len, &f.v, 0, timeout_ms);
     Py_END_ALLOW_THREADS handle_end(h);
-    if (rc == 0 && (version == 0 || f.v.version != version)) { /* another one by now */
+    if (rc == 0 && (version == 0 || f.v.version != version)) { /* another value by now */
         Py_SETREF(obj, load_copy(f.v.data, f.v.len, f.v.tag));
         if (!obj) {
             error_name_key(key);
@@ -252,7 +252,7 @@ static int pop_once(struct handle *h, PyObject *key, const struct key *k, int ti
     return rc ? rc : 1;
 }
 
-/* Until there was one for us, or the time is over: another caller may be faster each time. */
+/* Wait until a value was popped, or the time is over: other callers may be faster each time. */
 static int pop_wait(struct handle *h, PyObject *key, const struct key *k, const struct waiting *w,
                     PyObject **out) {
     double until = now_s() + w->seconds, left;
@@ -271,7 +271,7 @@ static int pop_wait(struct handle *h, PyObject *key, const struct key *k, const 
 }
 
 PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
-    /* key and default have no name */
+    /* key and default are positional only */
     static const char *const names[] = {"", "", "wait", "timeout"};
     PyObject *a[4] = {NULL, NULL, NULL, NULL}, *obj = NULL;
     struct handle *h = (struct handle *)self;
@@ -303,7 +303,7 @@ PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n
 
     if (args_count("setdefault", n, 1, 2) < 0)
         return NULL;
-    /* again when it was stored by another after our look and removed after our put */
+    /* repeated if another process puts the key after our look-up and removes it after our put */
     for (;;) {
         rc = find(h, args[0], &f, true, NULL);
         if (rc == 0)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory.c - a buffer over memory that another object owns: a part of a View for unpickled arrays,
- * a tensor's elements on their way into the dictionary. Not for users.
+ * memory.c - a buffer over memory of another object: a part of a View for unpickled arrays, or a
+ * tensor's elements on their way into the dictionary. Not part of the public interface.
  */
 #include "pyddict.h"
 
 struct memory {
-    PyObject_HEAD PyObject *owner; /* kept */
-    /* of owner, so that it knows it is in use; held.obj NULL when it exports nothing */
+    PyObject_HEAD PyObject *owner; /* reference owned */
+    /* a buffer of owner, so that owner knows that it is in use; held.obj is NULL if owner exports
+     * none */
     Py_buffer held;
     void *p;
     Py_ssize_t len;
     char readonly;
-    char alias; /* a tensor may be made over it although it is read-only */
+    char alias; /* a tensor may be made over it even if it is read-only */
 };
 
 static PyTypeObject *memory_type;
@@ -82,8 +83,8 @@ static PyType_Slot memory_slots[] = {
 static PyType_Spec memory_spec = {"ddict._ddict.Memory", sizeof(struct memory), 0,
                                   Py_TPFLAGS_DEFAULT, memory_slots};
 
-/* borrow(owner, address, nbytes): for ddict._torch, which knows that owner's elements stand there
- * */
+/* borrow(owner, address, nbytes): for ddict._torch, which knows that owner's elements are at
+ * address */
 static PyObject *memory_borrow(PyObject *module, PyObject *args) {
     PyObject *owner;
     unsigned long long address;
@@ -105,6 +106,6 @@ int memory_init(PyObject *module) {
     memory_type = (PyTypeObject *)PyType_FromSpec(&memory_spec);
     if (!memory_type)
         return -1;
-    memory_type->tp_new = NULL; /* only memory_new() makes them */
+    memory_type->tp_new = NULL; /* instances only come from memory_new() */
     return PyModule_AddFunctions(module, memory_functions);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* module.c - the extension module ddict._ddict: each file adds what is its own. The package in
- * ../ddict makes DDict of it. */
+/* module.c - the extension module ddict._ddict: each file adds its own types and functions. The
+ * package in ../ddict derives DDict from it. */
 #include "pyddict.h"
 
 static PyObject *module_down(PyObject *module, PyObject *args, PyObject *kw) {
@@ -36,7 +36,7 @@ static PyObject *module_bytes_key(PyObject *module, PyObject *bytes) {
     return key_decode(PyBytes_AS_STRING(bytes), (size_t)PyBytes_GET_SIZE(bytes));
 }
 
-/* _named(exception, key): the exception to raise when the value of key raised that one */
+/* _named(exception, key): the exception to raise instead of one that the value of key raised */
 static PyObject *module_named(PyObject *module, PyObject *const *args, Py_ssize_t n) {
     return args_count("_named", n, 2, 2) < 0 ? NULL : error_named(args[0], args[1]);
 }

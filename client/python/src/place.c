@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * place.c - ddict.Place: a value that is built in place. It exports its memory to write; the memory
- * stays as long as anybody has it, also when the value is stored or given up.
+ * place.c - ddict.Place: a value built in place. It exports its memory for writing; the memory
+ * stays as long as a buffer of it is in use, even after the value was stored or given up.
  */
 #include "pyddict.h"
 
@@ -9,17 +9,18 @@
 #include <string.h>
 
 struct place {
-    PyObject_HEAD struct handle *h; /* busy with us until the memory is given back */
+    /* counts as busy because of us until the memory is given back */
+    PyObject_HEAD struct handle *h;
     PyObject *key;
     struct ddict_place p;
-    Py_ssize_t start; /* what is exported begins here: behind the head of an array */
+    Py_ssize_t start; /* offset of the exported memory: behind the head of an array */
     Py_ssize_t exports;
-    bool over, working; /* no new use; a commit is under way */
-    PyObject *memory;   /* of with: released at its end, where nobody else has it */
-    PyObject *made;     /* what with gives instead: made over the memory; or NULL */
+    bool over, working; /* over: no new use is allowed; working: a commit is under way */
+    PyObject *memory;   /* the memoryview of `with`; released at its end unless it is in use */
+    PyObject *made;     /* makes the object that `with` gives, called with the memory; or NULL */
 };
 
-/* Give the memory back once nobody has it. */
+/* Give the memory back once no buffer of it is in use. */
 static void place_settle(struct place *w) {
     if (!w->over || w->exports || w->working || !w->h)
         return;
@@ -41,13 +42,13 @@ static int place_traverse(PyObject *self, visitproc visit, void *arg) {
     return 0;
 }
 
-/* Not the handle: place_settle() still needs it. It knows nothing of its places. */
+/* h is kept: place_settle() still needs it, and it has no reference to its places. */
 static int place_clear(PyObject *self) {
     struct place *w = (struct place *)self;
 
     w->over = true;
     Py_CLEAR(w->made);
-    Py_CLEAR(w->memory); /* which has a buffer of ours: that was the cycle */
+    Py_CLEAR(w->memory); /* it has a buffer of ours, which made the cycle */
     place_settle(w);
     return 0;
 }
@@ -118,7 +119,7 @@ static PyObject *place_enter(PyObject *self, PyObject *unused) {
         return NULL;
     if (!w->memory && !(w->memory = PyMemoryView_FromObject(self)))
         return NULL;
-    if (w->made) { /* called with the memory */
+    if (w->made) { /* call it with the memory */
         PyObject *array = PyObject_CallFunctionObjArgs(w->made, w->memory, NULL);
         if (!array)
             place_abort(self, NULL);
@@ -127,8 +128,8 @@ static PyObject *place_enter(PyObject *self, PyObject *unused) {
     return Py_NewRef(w->memory);
 }
 
-/* Who has made something over it keeps the memory; it is only ours then, no more the dictionary's.
- * */
+/* Release the memoryview. If an object was made over it, that fails: the object keeps the memory,
+ * which then belongs to this process, not to the dictionary any more. */
 static void memory_drop(struct place *w) {
     PyObject *type, *value, *trace, *m = w->memory, *rc;
 
@@ -150,7 +151,7 @@ static PyObject *place_exit(PyObject *self, PyObject *args) {
 
     if (!PyArg_UnpackTuple(args, "__exit__", 3, 3, &type, &value, &trace))
         return NULL;
-    if (w->over) /* it was stored or given up inside */
+    if (w->over) /* the block itself has stored it or given it up */
         out = Py_NewRef(Py_None);
     else
         out = type == Py_None ? place_commit(self, NULL) : place_abort(self, NULL);
@@ -191,7 +192,7 @@ static PyType_Spec spec = {"ddict.Place", sizeof(struct place), 0,
                            Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 static PyTypeObject *place_type;
 
-/* _reserve(key, nbytes, tag, head, made): head: bytes that stand before what is exported; made: see
+/* _reserve(key, nbytes, tag, head, made): head: bytes in front of the exported memory; made: see
  * struct place, or None */
 PyObject *place_new(PyObject *self, PyObject *args) {
     struct handle *h = (struct handle *)self;
@@ -240,6 +241,6 @@ int place_init(PyObject *module) {
     place_type = (PyTypeObject *)PyType_FromSpec(&spec);
     if (!place_type)
         return -1;
-    place_type->tp_new = NULL; /* only place_new() makes them */
+    place_type->tp_new = NULL; /* instances only come from place_new() */
     return PyModule_AddObjectRef(module, "Place", (PyObject *)place_type);
 }

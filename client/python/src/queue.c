@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.c - keys with more than one value, for ddict.Queue. A wait is cut into slices between which
- * Ctrl-C is looked for. How a slice ended is for the manager to say, so that nothing is popped for
- * a slice that is over.
+ * queue.c - keys with several values, for ddict.Queue. A wait is cut into slices, and Ctrl-C is
+ * checked between them. The manager decides how a slice ended, so no value is popped for a slice
+ * that is over.
  */
 #include "pyddict.h"
 
 #include <errno.h>
 #include <time.h>
 
-/* so long a value that goes back waits for room: somebody has to take one */
+/* how long a value that is put back waits for room: another process has to take one */
 #define UNDO_MS  5000
-#define SLICE_MS 500 /* Ctrl-C is seen after so long; each slice is a request */
+#define SLICE_MS 500 /* interval between checks for Ctrl-C; each slice is a request */
 
-/* Seconds, None for ever; 0 does not wait. */
+/* Seconds; None: for ever; 0: do not wait. */
 static int wait_until(PyObject *seconds, double *until) {
     int ms;
 
@@ -29,7 +29,7 @@ static int slice_ms(double until) {
     return left <= 0 ? 0 : left < SLICE_MS ? (int)left + 1 : SLICE_MS;
 }
 
-/* Another maxsize than the queue's own is the caller's mistake. */
+/* -EINVAL: the caller's maxsize differs from the queue's. */
 static PyObject *queue_error(int rc, PyObject *key) {
     if (rc != -EINVAL)
         return error_raise(rc, key);
@@ -59,7 +59,8 @@ PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         key_clear(&k);
         return NULL;
     }
-    for (bool waits = most != 0;; waits = true) { /* who asks for no limit meets one rarely */
+    /* without a limit of the caller's the queue is rarely full, so try first */
+    for (bool waits = most != 0;; waits = true) {
         int ms = waits ? slice_ms(until) : 0;
         Py_BEGIN_ALLOW_THREADS rc = ddict_pushv(
             h->d, k.data, k.len, v.iov, v.n, DDICT_TAG(v.tag) | (ms ? DDICT_WAIT | DDICT_SURE : 0),
@@ -101,9 +102,9 @@ PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 }
 
 /*
- * A value that does not unpickle here goes back, behind the others, for who can unpickle it. The
- * exception, which is set, has the bytes where that did not go well: also where another's value
- * took its room and none came.
+ * Put a value that cannot be unpickled here back, behind the others, for a process that can. If
+ * that fails (also because another value took its room and none was taken in time), the exception,
+ * which is set, gets the bytes.
  */
 static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *view) {
     struct iovec iov = {(void *)view->data, view->len};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * requests.c - ddict._ddict.Requests: requests under way, on which ddict._future builds its
- * futures. libddict's asynchronous requests, and for each what Python has to keep until it is over.
+ * requests.c - ddict._ddict.Requests: requests under way, from which ddict._future makes its
+ * futures: libddict's asynchronous requests, each with the objects that Python has to keep until it
+ * is over.
  */
 #include "pyddict.h"
 
@@ -9,11 +10,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#define POLL_MAX 64 /* results taken at a time */
+#define POLL_MAX 64 /* results taken in one call */
 
 struct pending { /* a request under way, in a list of its set */
     struct pending *next, **prev;
-    /* the caller's; for KeyError; of a put: what is stored, whose bytes v names */
+    /* token: the caller's; key: for KeyError; obj: the value of a put, whose bytes v names */
     PyObject *token, *key, *obj;
     Py_ssize_t index;
     bool view;
@@ -23,7 +24,7 @@ struct pending { /* a request under way, in a list of its set */
 struct requests {
     PyObject_HEAD ddict_async_t *q; /* NULL: closed */
     struct pending *pending;
-    int timeout_ms; /* the handle's */
+    int timeout_ms; /* timeout of the handle */
     unsigned busy;  /* threads in ddict_async_poll() */
 };
 
@@ -39,7 +40,7 @@ static void pending_free(struct pending *p) {
     PyMem_Free(p);
 }
 
-/* The exception for a failure, not raised. NULL with one raised: no memory. */
+/* Return the exception for a failure without raising it. NULL: no memory, and that is raised. */
 static PyObject *exception_new(int code, PyObject *key, const char *text) {
     PyObject *type, *value, *trace;
 
@@ -54,7 +55,7 @@ static PyObject *exception_new(int code, PyObject *key, const char *text) {
     return value;
 }
 
-/* (ok, value or exception) of a request that is over. */
+/* (ok, value or exception) of a finished request. */
 static PyObject *op_result(struct ddict_op *op, PyObject *key, bool view) {
     PyObject *value = NULL, *type, *trace;
     bool good = op->status == 0;
@@ -68,7 +69,7 @@ static PyObject *op_result(struct ddict_op *op, PyObject *key, bool view) {
             if (!value)
                 error_name_key(key);
         }
-        if (!value) { /* it does not unpickle */
+        if (!value) { /* it cannot be unpickled */
             good = false;
             PyErr_Fetch(&type, &value, &trace);
             PyErr_NormalizeException(&type, &value, &trace);
@@ -127,7 +128,7 @@ static int requests_clear(PyObject *self) {
     if (s->busy)
         return 0;
     s->q = NULL;
-    ddict_async_close(q); /* nothing of ours is used by it from here on */
+    ddict_async_close(q); /* from here on the set does not use our memory */
     while (s->pending)
         pending_free(s->pending);
     return 0;
@@ -173,16 +174,16 @@ static struct pending *pending_new(struct requests *s, PyObject *token, PyObject
     return p;
 }
 
-/* Its ticket, or (ok, value) when it was over at once. */
+/* The request's ticket, or (ok, value) if it finished at once. */
 static PyObject *op_submit(struct requests *s, struct ddict_op *op, struct pending *p) {
     PyObject *out;
     ssize_t rc;
 
     op->user = p;
-    /* another thread may hold what it needs a moment, and wait for the GIL */
+    /* another thread may hold a lock of libddict while it waits for the GIL */
     Py_BEGIN_ALLOW_THREADS rc = ddict_async_submit(s->q, op, 1);
     Py_END_ALLOW_THREADS if (rc == 1) return PyLong_FromUnsignedLongLong(
-        op->ticket); /* p may be gone already */
+        op->ticket); /* p may be freed already */
     if (rc < 0) {
         error_raise((int)rc, NULL);
         out = NULL;
@@ -240,7 +241,7 @@ static PyObject *requests_put(PyObject *self, PyObject *args) {
                                   .buf = p->v.iov,
                                   .len = (size_t)p->v.n,
                                   .timeout_ms = s->timeout_ms};
-            /* encoding may have run anything */
+            /* encoding may have run code that closed the set */
             out = requests_check(s) < 0 ? (pending_free(p), NULL) : op_submit(s, &op, p);
         }
     }
@@ -288,7 +289,7 @@ static PyObject *requests_poll(PyObject *self, PyObject *seconds) {
         rc |= result_append(list, &done[i]);
     if (n >= 0 && rc == 0 && PyErr_CheckSignals() == 0)
         return list;
-    if (n > 0 && rc == 0) { /* a signal handler raised: nothing may be lost */
+    if (n > 0 && rc == 0) { /* a signal handler raised: return the results, too */
         PyObject *type, *value, *trace, *both;
         PyErr_Fetch(&type, &value, &trace);
         PyErr_NormalizeException(&type, &value, &trace);

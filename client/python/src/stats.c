@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stats.c - the managers' figures and the handle's facts as Python dicts. */
+/* stats.c - the managers' figures and facts about the handle as Python dicts. */
 #include "pyddict.h"
 
 #include <stddef.h>
@@ -96,7 +96,7 @@ static PyObject *field_value(const struct ddict_manager_stats *s, const struct f
     return PyUnicode_DecodeFSDefault(p);
 }
 
-/* Those that are not 0, by their power of two. */
+/* The counts that are not 0, by their power of two. */
 static PyObject *powers(const uint64_t *counts, int len) {
     PyObject *dict = PyDict_New();
 

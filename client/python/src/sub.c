@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sub.c - ddict._ddict.Subscription: the events of a key prefix. An open one keeps the handle
- * attached. ../ddict/_events.py makes events of the tuples. */
+/* sub.c - ddict._ddict.Subscription: the events of a key prefix. An open subscription keeps the
+ * handle attached. ../ddict/_events.py turns the tuples into events. */
 #include "pyddict.h"
 
 #include <errno.h>
 #include <time.h>
 
-#define SLICE_MS 200 /* Ctrl-C is looked for so often */
+#define SLICE_MS 200 /* interval between checks for Ctrl-C */
 
 struct sub {
     PyObject_HEAD struct handle *h; /* owned; NULL when closed */
     ddict_sub_t *sub;
-    bool busy;    /* a thread waits in it */
-    bool closing; /* which is to end it */
+    bool busy;    /* a thread waits for an event */
+    bool closing; /* that thread has to end the subscription */
 };
 
 static PyTypeObject *sub_type;
@@ -66,7 +66,7 @@ static void sub_end(struct sub *s) {
 static PyObject *sub_close(PyObject *self, PyObject *unused) {
     struct sub *s = (struct sub *)self;
 
-    if (s->busy) /* the thread that waits in it ends it when it looks next */
+    if (s->busy) /* the waiting thread ends the subscription at its next check */
         s->closing = true;
     else
         sub_end(s);
@@ -89,7 +89,7 @@ static PyObject *event_tuple(const struct ddict_event *e) {
                              (unsigned long long)e->missed);
     key = e->key ? key_decode(e->key, e->klen) : Py_NewRef(Py_None);
     value = key && e->val ? load_copy(e->val, e->vlen, e->tag) : Py_NewRef(Py_None);
-    if (key && !value) { /* not Python's: as its bytes */
+    if (key && !value) { /* not a value of the Python binding: show its bytes */
         PyErr_Clear();
         value = PyBytes_FromStringAndSize(e->val, (Py_ssize_t)e->vlen);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * value.c - from a Python object to the pieces that ddict_putv() gathers.
+ * value.c - convert a Python object to the pieces that ddict_putv() gathers.
  *
- * bytes, bytearray, memoryview, View, str, int, float and arrays are stored as they are, all else
- * by pickle protocol 5. Buffers that pickle hands out (numpy arrays, torch tensors by ddict._torch)
- * become pieces of their own and are copied once, by libddict.
+ * bytes, bytearray, memoryview, View, str, int, float and arrays are stored directly, all other
+ * objects by pickle protocol 5. Buffers that pickle passes out of band (numpy arrays, torch tensors
+ * by ddict._torch) become separate pieces and are copied once, by libddict.
  */
 #include "pyddict.h"
 
@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 
 static PyObject *dumps; /* pickle.dumps */
-/* ddict._torch.dumps, NULL until torch was seen in this process */
+/* ddict._torch.dumps; NULL until this process has imported torch */
 static PyObject *torch_dumps;
 static PyObject *str_torch, *dumps_kwnames;
 static const unsigned char zeros[OOB_ALIGN];
@@ -30,7 +30,7 @@ int value_init(void) {
     return dumps && str_torch && dumps_kwnames ? 0 : -1;
 }
 
-/* Pickler's buffer_callback; list is its self. True leaves the buffer in the stream. */
+/* Pickler's buffer_callback; `list` is its self. Returning True keeps the buffer in the stream. */
 static PyObject *oob_collect(PyObject *list, PyObject *pb) {
     const Py_buffer *b = PyPickleBuffer_GetBuffer(pb);
 
@@ -46,14 +46,14 @@ static PyObject *oob_collect(PyObject *list, PyObject *pb) {
 
 static PyMethodDef oob_collect_def = {"collect", oob_collect, METH_O, NULL};
 
-/* The function that pickles: torch's tensors need help, but torch is not imported here for those
- * who do not use it. */
+/* The function that pickles: torch's tensors need help, but torch is not imported for programs that
+ * do not use it. */
 static PyObject *torch_dumps_get(void) {
     PyObject *mod;
 
     if (torch_dumps)
         return torch_dumps;
-    /* borrowed; None bars the import of a module */
+    /* borrowed; None: the import of the module is blocked */
     mod = PyDict_GetItemWithError(PyImport_GetModuleDict(), str_torch);
     if (!mod || mod == Py_None)
         return NULL;
@@ -94,7 +94,7 @@ static int pieces_lay(struct value *v) {
         PyErr_NoMemory();
         return -1;
     }
-    h = v->heap; /* 16 + 16 n bytes: what follows is aligned for struct iovec */
+    h = v->heap; /* 16 + 16 n bytes, so that the following struct iovec is aligned */
     io = v->iov = (struct iovec *)((char *)v->heap + head);
     h->count = htole32((uint32_t)n);
     h->version = htole32(1);
@@ -144,7 +144,7 @@ static int encode_pickle(struct value *v, PyObject *obj) {
     return PyList_GET_SIZE(v->oob) ? pieces_lay(v) : 0;
 }
 
-/* 1: stored as text. 0: not UTF-8 (a lone surrogate), let pickle do it. */
+/* 1: stored as text. 0: not UTF-8 (a lone surrogate), so pickle stores it. */
 static int encode_str(struct value *v, PyObject *s) {
     v->tag = TAG_STR;
     if (PyUnicode_IS_COMPACT_ASCII(s)) {
@@ -215,7 +215,7 @@ static int encode(struct value *v, PyObject *obj) {
         v->tag = PyMemoryView_Check(obj) ? TAG_BYTES : TAG_BYTEARRAY;
         return encode_buffer(v, obj);
     }
-    if (view_check(obj)) { /* a value as it is stored, whatever it is */
+    if (view_check(obj)) { /* a stored value, copied whatever its type */
         v->tag = view_tag(obj);
         return encode_buffer(v, obj);
     }
@@ -254,7 +254,7 @@ int value_join(struct value *v) {
         memcpy(to, v->iov[i].iov_base, v->iov[i].iov_len);
         to += v->iov[i].iov_len;
     }
-    PyMem_Free(v->heap); /* the pieces' own table is in it */
+    PyMem_Free(v->heap); /* also frees the pieces, which are in it */
     v->heap = p;
     v->one = (struct iovec){p, v->len};
     v->iov = &v->one;

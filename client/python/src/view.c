@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view.c - ddict.View: a value in place. It owns the lease and gives it back when it is collected,
- * or by release(). Whoever took a buffer from it (memoryview, numpy, torch) keeps it; after
- * release() the lease goes with the last of them.
+ * view.c - ddict.View: a value in place. It owns the lease, and ends it when it is collected or by
+ * release(). A buffer of it (memoryview, numpy, torch) keeps it alive; after release() the lease
+ * ends with the last buffer.
  */
 #include "pyddict.h"
 
@@ -11,8 +11,8 @@
 
 struct view {
     PyObject_HEAD struct ddict_view v;
-    Py_ssize_t exports; /* buffers handed out and not yet returned */
-    bool released;      /* no new use; the lease is gone when exports is 0 */
+    Py_ssize_t exports; /* buffers that are in use */
+    bool released;      /* no new use is allowed; the lease ends when exports is 0 */
     PyObject *weak;
 };
 
@@ -112,7 +112,7 @@ static PyObject *view_load(PyObject *self, PyObject *const *args, Py_ssize_t n, 
         return NULL;
     if (view_live(w) < 0)
         return NULL;
-    w->exports++; /* what runs while unpickling may release the view */
+    w->exports++; /* code that runs while unpickling may release the view */
     obj = load_alias(self, &w->v, alias);
     view_releasebuffer(self, NULL);
     return obj;
@@ -211,6 +211,6 @@ int view_init(PyObject *module) {
     view_type = (PyTypeObject *)PyType_FromSpec(&view_spec);
     if (!view_type)
         return -1;
-    view_type->tp_new = NULL; /* only view_new() makes them */
+    view_type->tp_new = NULL; /* instances only come from view_new() */
     return PyModule_AddObjectRef(module, "View", (PyObject *)view_type);
 }
