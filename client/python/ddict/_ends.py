@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a process that multiprocessing forked: it goes without atexit."""
+"""The end of a process that multiprocessing forked, which does not run atexit functions."""
 import os
 import sys
 
-_ended = {}  # function: the process that multiprocessing ends by it
+_ended = {}  # function: pid of the process for which it is registered
 
 
 def child_ends(function):
-    """Have this process end by function(), where multiprocessing ends it. Asked again it does nothing."""
+    """If this is a child of multiprocessing, have function() called at its end. A second call does nothing."""
     process, util = sys.modules.get("multiprocessing.process"), sys.modules.get("multiprocessing.util")
     if process is not None and util is not None and _ended.get(function) != os.getpid() and process.parent_process() is not None:
         _ended[function] = os.getpid()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to keys with a prefix, as it happens."""
+"""Events of keys with a prefix."""
 
 import time
 
@@ -10,8 +10,8 @@ _KINDS = {_PUT: "put", _DEL: "del", _CLEAR: "clear", _MISSED: "missed"}
 
 
 class Event:
-    """What happened: .kind is "put", "del", "clear" (the manager of some keys lost them all) or "missed" (.missed events came too fast for this
-    subscriber: list the keys again); .key; .version and .size of a put (0 for keys that were there before)."""
+    """An event: .kind is "put", "del", "clear" (a manager has removed all its keys) or "missed" (.missed events came too fast for this
+    subscriber: list the keys again); .key; .version and .size of a put (0 for keys that were present before)."""
 
     __slots__ = ("kind", "key", "version", "size", "missed", "_value", "_known", "_d")
 
@@ -23,7 +23,7 @@ class Event:
 
     @property
     def value(self):
-        """The value: that of the event, or where it did not come along (large, or replaced meanwhile) d[key], which raises KeyError when it is gone."""
+        """The value that the event carries. If it carries none (the value is large, or was replaced meanwhile), d[key], which raises KeyError if the key is gone."""
         if not self._known:
             if self.kind != "put":
                 raise KeyError(self.key)
@@ -40,16 +40,16 @@ class _Closed(ValueError):
 
 
 class Subscription:
-    """An iterator over events; it ends when the dictionary ends, or when it is closed, by whichever thread. next_event(timeout) waits so many seconds and gives None
-    when nothing came. with: closes it."""
+    """An iterator over events; it ends when the dictionary ends, or when any thread closes it. next_event(timeout) waits for timeout seconds and returns None
+    if there was no event. `with` closes it."""
 
     def __init__(self, d, prefix, flags, timeout):
         self._d, self._timeout = d, timeout
         self._sub = d._subscribe(prefix, flags)
 
     def next_event(self, timeout=None):
-        """next_event(timeout=None) -- the next event, None when none came within timeout seconds (None: waits for ever, but for close() in another thread).
-        ValueError when it is closed"""
+        """next_event(timeout=None) -- the next event, or None if none came within timeout seconds (timeout None: wait until close() in another thread).
+        ValueError if the subscription is closed"""
         t = self._sub.next(timeout)
         if t is False:
             raise _Closed("the subscription is closed")
@@ -68,7 +68,7 @@ class Subscription:
         return event
 
     def close(self):
-        """close() -- end it. A thread that waits for an event of it is told within 0.2 s: its loop ends, its next_event() raises ValueError"""
+        """close() -- end the subscription. A thread that waits for its events is woken within 0.2 s: its loop ends, its next_event() raises ValueError"""
         self._sub.close()
 
     def __enter__(self):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Futures over requests under way.
 
-No thread runs for them: whoever waits for one polls for all of its handle, one thread at a time (Driver.turn); an event loop polls when the
-descriptor of the set is readable. Only for who waits in ways of concurrent.futures that say nothing to us (a callback, wait(), as_completed()) a
-thread is started, that sleeps in poll() until nothing is under way any more.
+Normally no thread serves them: a thread that waits for a future polls for all futures of its handle, one thread at a time (Driver.turn); an event loop
+polls when the descriptor of the set is readable. Some waits of concurrent.futures do not call us (a callback, wait(), as_completed()); only for these
+a thread is started, which sleeps in poll() until no request is under way any more.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from concurrent.futures import InvalidStateError
 from . import _ddict
 from ._ends import child_ends
 
-_SLICE = 0.2  # seconds asleep in poll() at most: Ctrl-C is looked for, and another future that was given to this one's thread
+_SLICE = 0.2  # most seconds asleep in poll(), between checks for Ctrl-C and for a future that another thread has completed
 _make = threading.Lock()
-_puts = set()  # futures of puts under way: the end of the program waits for them
+_puts = set()  # futures of puts under way; the end of the program waits for them
 _base = concurrent.futures.Future
 
 
 class _Waiters(list):
-    """concurrent.futures.wait() and as_completed() put themselves in here, and sleep."""
+    """concurrent.futures.wait() and as_completed() add themselves to this list, and sleep."""
 
     def __init__(self, driver):
         super().__init__()
@@ -38,21 +38,21 @@ class _Waiters(list):
 
 
 class Future(_base):
-    """What get_async(), put_async() and their like return: a concurrent.futures.Future that can also be awaited.
+    """The result of get_async(), put_async() and the like: a concurrent.futures.Future that can also be awaited.
 
-    result() and await give the value or raise what the call would have raised. Awaiting works in any event loop that has add_reader(), any number of
-    loops and threads at once; cancelling the task cancels the request. A put that is cancelled may or may not have taken effect; one that nobody asks
-    for is finished by the end of the program, and a warning says when it failed.
+    result() and await give the value, or raise what the call without _async would raise. Awaiting works in any event loop that has add_reader(), in any number
+    of loops and threads at once; cancelling the task cancels the request. A cancelled put may or may not have taken effect. A put whose result nobody asks
+    for is finished at the end of the program at the latest, and a warning reports its failure.
     """
 
     _put = None     # of a put: (key,)
-    _asked = False  # somebody was told how it ended, or will be
+    _asked = False  # the caller has asked for the result, so no warning is needed
 
     def __init__(self, driver, d, count, many=False):
         super().__init__()
         self._waiters = _Waiters(driver)
         self._driver = driver
-        self._d = d  # the handle lives as long as somebody waits for an answer
+        self._d = d  # keeps the handle until the request is answered
         self._left = count
         self._many = many
         self._value = [None] * count if many else None
@@ -60,7 +60,7 @@ class Future(_base):
         self._tickets = []
 
     def _take(self, index, ok, value):
-        """One of its answers."""
+        """Take the answer to one of its requests."""
         with self._condition:
             if not ok:
                 if self._failed is None or index < self._failed[0]:
@@ -95,7 +95,7 @@ class Future(_base):
             if not super().cancel():
                 return False
             if self._state == "CANCELLED":
-                self.set_running_or_notify_cancel()  # now for who waits in concurrent.futures.wait()
+                self.set_running_or_notify_cancel()  # wakes waiters in concurrent.futures.wait()
         _puts.discard(self)
         for ticket in self._tickets:
             self._driver.cancel(ticket)
@@ -164,13 +164,13 @@ class Driver:
     def __init__(self, d):
         self.pid = os.getpid()
         self.requests = _ddict.Requests(d)
-        self.turn = threading.Lock()          # who polls
-        self.changed = threading.Condition()  # it has polled
-        self.loops = {}                       # loop: how many wait in it
+        self.turn = threading.Lock()          # held by the thread that polls
+        self.changed = threading.Condition()  # notified after each poll
+        self.loops = {}                       # event loop: number of waiters
         self.thread = None
 
     def poll(self, seconds):
-        """self.turn is ours."""
+        """Poll. The caller holds self.turn."""
         got = self.requests.poll(seconds)
         raised = None
         if type(got) is tuple:
@@ -186,7 +186,7 @@ class Driver:
             self.changed.notify_all()
 
     def look(self):
-        """Take what is there. Where another thread polls it does that."""
+        """Take the answers that have arrived. Does nothing if another thread polls."""
         if self.pid == os.getpid() and self.turn.acquire(blocking=False):
             try:
                 self.poll(0)
@@ -194,7 +194,7 @@ class Driver:
                 self.release()
 
     def run(self, future, timeout):
-        """Until future is done, at most timeout seconds."""
+        """Poll until future is done, at most timeout seconds."""
         end = None if timeout is None else time.monotonic() + timeout
         while not future._over():
             left = _SLICE if end is None else min(_SLICE, end - time.monotonic())
@@ -236,7 +236,7 @@ class Driver:
         if n == 0 and not loop.is_closed():
             loop.remove_reader(self.requests.fileno())
 
-    # --- the thread for those that wait elsewhere ---
+    # --- the thread for waits that do not call us ---
 
     def serve(self):
         with self.changed:
@@ -256,7 +256,7 @@ class Driver:
                     return
 
     def finish(self):
-        """The handle was detached: what was under way ends."""
+        """The handle is detached: end the requests under way."""
         before = None
         while self.pid == os.getpid() and len(self.requests) not in (0, before):
             before = len(self.requests)
@@ -284,7 +284,7 @@ def _began(future, index, answer):
 
 
 def begin(d, keys, many, wait, timeout, view):
-    """A future of the values (views) of keys: of a list of them with many, else of the only one."""
+    """A future of the values (or views) of keys: with many a list of all, else the only one."""
     driver = driver_of(d)
     future = Future(driver, d, len(keys), many)
     if not keys:
@@ -314,7 +314,7 @@ def begin_put(d, key, value):
 
 @atexit.register
 def _finish_puts():
-    """What was put and not waited for is stored all the same; each has the time that a call of its handle may take."""
+    """Finish the puts that nobody waited for. Each may take as long as a call of its handle."""
     while _puts:
         future = _puts.pop()
         if future._driver.pid != os.getpid():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that are built in place: the head that stands before their elements (FORMAT, section 4)."""
+"""Arrays that are built in place: the head in front of their elements (FORMAT, section 4)."""
 
 import struct
 

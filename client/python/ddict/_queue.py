@@ -8,10 +8,11 @@ import queue as _queue
 class Queue:
     """Queue(name, maxsize=0, d=None)
 
-    A queue of the job: every process that makes a Queue of this name puts into it and gets from it, on whatever node. It works as multiprocessing.Queue
-    does and raises queue.Empty and queue.Full, with these differences: it has a name; there is no feeder thread, so that put() returns when the value is stored; qsize() and empty() are exact at their moment. Each value is given to exactly one get(). Values come out in the order
-    in which they came in, those of one process in its order. It ends with the dictionary. d: the dictionary, None for the job's. Can be pickled.
-    maxsize is the queue's own: the first Queue that names one sets it for all processes; another one is a ValueError, and who names none (0) gets the queue's.
+    A queue of the job: all processes that make a Queue with this name share it, on any node. It works like multiprocessing.Queue and raises queue.Empty and
+    queue.Full, with these differences: it has a name; there is no feeder thread, so put() returns when the value is stored; qsize() and empty() are exact at
+    the moment of the call. Each value is given to exactly one get(). Values come out in the order in which they were stored, those of one process in its order.
+    The queue ends with the dictionary. d: the dictionary, None for the job's. Can be pickled.
+    maxsize belongs to the queue: the first Queue that gives one sets it for all processes; a different one is a ValueError, and 0 takes the queue's.
     """
 
     def __init__(self, name, maxsize=0, d=None):
@@ -28,7 +29,7 @@ class Queue:
 
     @property
     def maxsize(self):
-        """how many values it may have, 0: any number"""
+        """the most values that the queue may hold; 0: any number"""
         return self._d._queue(self._key, 0)
 
     @property
@@ -43,14 +44,14 @@ class Queue:
         return self._attached
 
     def put(self, obj, block=True, timeout=None):
-        """put(obj, block=True, timeout=None) -- store obj behind the others; queue.Full where maxsize are there and none is taken in time"""
+        """put(obj, block=True, timeout=None) -- store obj behind the others; queue.Full if the queue has maxsize values and none is taken in time"""
         if not self._d._push(self._key, obj, self._asked, timeout if block else 0):
             raise _queue.Full
 
     def get(self, block=True, timeout=None):
-        """get(block=True, timeout=None) -- take the first value; queue.Empty where none came in time
+        """get(block=True, timeout=None) -- take the first value; queue.Empty if none came in time
 
-        A value that does not unpickle here is put back, behind the others, for who can unpickle it; where that fails, the exception's .value has its bytes.
+        A value that cannot be unpickled here is put back, behind the others, for a process that can; if that fails, the exception's .value has its bytes.
         """
         try:
             return self._d._take(self._key, timeout if block else 0)
@@ -66,29 +67,29 @@ class Queue:
         return self.get(False)
 
     def qsize(self):
-        """qsize() -- how many values are in it"""
+        """qsize() -- the number of values in the queue"""
         return self._d._queued(self._key)
 
     def empty(self):
-        """empty() -- whether it has no value now"""
+        """empty() -- whether the queue has no value now"""
         return self.qsize() == 0
 
     def full(self):
-        """full() -- whether it has maxsize values now"""
+        """full() -- whether the queue has maxsize values now"""
         return 0 < self.maxsize <= self.qsize()
 
     def close(self):
-        """close() -- this process asks no more: every call is a ValueError; the values stay for the others"""
+        """close() -- this process stops using the queue: every call is a ValueError; the values stay for other processes"""
         self._closed = True
         if self._attached is not None:
             self._attached.detach()
             self._attached = None
 
     def join_thread(self):
-        """join_thread() -- nothing: what put() returned from is stored"""
+        """join_thread() -- does nothing: a value is stored when put() returns"""
 
     def cancel_join_thread(self):
-        """cancel_join_thread() -- nothing, as join_thread()"""
+        """cancel_join_thread() -- does nothing, as join_thread()"""
 
     def __len__(self):
         return self.qsize()
@@ -104,7 +105,7 @@ class Queue:
 
 
 def _again(name, asked, d):
-    """A Queue that was pickled: it asks for nothing before it is used."""
+    """Make a Queue that was pickled; it attaches at its first use."""
     q = Queue.__new__(Queue)
     q._set(name, asked, d)
     return q

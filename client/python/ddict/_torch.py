@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch tensors: as arrays, and pickled with their elements out of band. Imported only where torch is, or is asked for by a value.
+"""torch tensors: stored as arrays, and pickled with their elements out of band. Imported only if the program has imported torch, or a value needs it.
 
-torch's own pickling writes a tensor's whole storage into the stream, byte by byte. Here a plain tensor becomes its elements,
-contiguous, as one buffer, and is made over that buffer again. Tensors of a GPU are stored as CPU tensors. What is not a
-plain strided tensor (sparse, quantized, subclasses, with attributes of its own) goes torch's way.
+torch's own pickling writes a tensor's whole storage into the stream. Here the elements of a plain tensor are stored contiguously in one buffer,
+and the tensor is made again over that buffer. Tensors of a GPU are stored as CPU tensors. Other tensors than plain strided ones (sparse, quantized,
+subclasses, with attributes of their own) are pickled by torch.
 """
 
 import io
@@ -13,7 +13,7 @@ import torch
 
 from . import _ddict
 
-_has_names = getattr(torch.Tensor, "has_names", None)  # torch 2.13 has named tensors no more
+_has_names = getattr(torch.Tensor, "has_names", None)  # torch 2.13 has no named tensors any more
 
 
 def rebuild(buffer, dtype, shape, requires_grad):
@@ -22,7 +22,7 @@ def rebuild(buffer, dtype, shape, requires_grad):
     if memory.nbytes == 0:
         t = torch.empty(shape, dtype=dtype)
     else:
-        if memory.readonly:  # in the dictionary's memory; torch knows only writable tensors
+        if memory.readonly:  # memory of the dictionary; torch has no read-only tensors
             alias = getattr(buffer, "alias", False)
             buffer = _ddict.borrow(buffer, buffer.address, memory.nbytes) if alias else bytearray(memory)
         t = torch.frombuffer(buffer, dtype=dtype).reshape(shape)
@@ -30,19 +30,19 @@ def rebuild(buffer, dtype, shape, requires_grad):
 
 
 def rebuild_last(buffer, dtype, shape, requires_grad):
-    """As rebuild(), of a tensor in torch's form channels_last (of four dimensions, or five), whose elements come so. Part of the stored form, too."""
+    """As rebuild(), for a tensor in torch's channels_last format (four or five dimensions), whose elements are stored in that order. Part of the stored form, too."""
     t = rebuild(buffer, dtype, (shape[0], *shape[2:], shape[1]), False).movedim(-1, 1)
     return t.requires_grad_() if requires_grad else t
 
 
 def again(tensor, requires_grad):
-    """The same memory as tensor, which stands before it in the same value: tied weights. Part of the stored form, too."""
+    """A tensor that shares the memory of an earlier tensor of the same value (tied weights). Part of the stored form, too."""
     t = tensor.detach()
     return t.requires_grad_() if requires_grad else t
 
 
 def _last(t):
-    """Whether t is in the form channels_last, and not in the usual one as well"""
+    """Whether t is in the channels_last format, but not also in the usual one"""
     if t.dim() not in (4, 5) or t.is_contiguous():
         return False
     return t.is_contiguous(memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d)
@@ -55,7 +55,7 @@ _NAMES = {t: name for name, t in _DTYPES.items()}
 
 
 def plain(t):
-    """(tensor that owns the elements in C order, their address, bytes, type, shape) of a tensor that is no more than that, else None"""
+    """(tensor that owns the elements in C order, their address, bytes, type, shape) of a plain tensor, else None"""
     name = _NAMES.get(t.dtype)
     if (name is None or t.layout is not torch.strided or t.device.type != "cpu" or t.requires_grad or t.__dict__
             or (_has_names is not None and _has_names(t)) or getattr(t, "is_nested", False) or _last(t)):
@@ -65,7 +65,7 @@ def plain(t):
 
 
 def make(name, shape):
-    """A tensor of that type and shape, and where its elements are to go; None for another type."""
+    """A new tensor of that type and shape, and the memory for its elements; None for another type."""
     if name not in _DTYPES:
         return None
     t = torch.empty(shape, dtype=_DTYPES[name])
@@ -91,7 +91,7 @@ def _reduce(tensor):
 class _Pickler(pickle.Pickler):
     def __init__(self, *args, **kwds):
         super().__init__(*args, **kwds)
-        self.seen = {}  # tensors that are in it, by what they are of which memory; they live until it is done
+        self.seen = {}  # tensors already pickled, by memory and layout; kept alive until the pickle is done
 
     def reducer_override(self, obj):
         if type(obj) is not torch.Tensor:

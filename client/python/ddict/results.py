@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of a run: submitted by any rank, in files while the job runs.
+"""Results of a run: any rank submits them, and they become files while the job runs.
 
     from ddict.results import ResultsHandler
 
@@ -29,8 +29,8 @@ __all__ = ["PREFIX", "ResultsHandler"]
 
 PREFIX = "ddict.results/"
 _APPEND, _REPLACE, _CHECKPOINT, _FLUSH, _STOP = range(5)
-_PART = 256 << 10  # bytes of a part that is appended to no more: each time all of it is stored
-_LOOK_S = 1  # between looks whether the thread is there still
+_PART = 256 << 10  # size at which a new part begins, because each append stores the whole part again
+_LOOK_S = 1  # seconds between checks that the thread still runs
 
 
 def _rank():
@@ -49,8 +49,8 @@ def _check(path):
 
 
 class _Snapshot:
-    """A copy of obj made now, at the speed of memory: what is trained on goes on changing the original. Its pickle with the storages of tensors beside it, each copied once to the
-    memory of the CPU, whoever shares it. So the file that is made of it later is what torch.save() makes of obj, but for the device."""
+    """A copy of obj as of now, made at the speed of memory, because training goes on to change the original. It consists of obj's pickle and the tensors' storages, each
+    copied once to CPU memory even if tensors share it. The file made from it later equals that of torch.save(obj), except for the device."""
 
     def __init__(self, obj):
         torch = sys.modules.get("torch")
@@ -120,9 +120,9 @@ class _Part:
 class ResultsHandler:
     """ResultsHandler(run, d=None, *, rank=None, max_bytes=1 << 30)
 
-    Stores the results of a run in the dictionary d (None: the job's), behind the caller: calls return at once, unless max_bytes are on their way already. What goes wrong there is
-    raised by the next call. A path is one file; the results of it that are appended are kept together by process: first all of rank 0, then of rank 1, and so on, each in its order.
-    close(), or the end of the program, waits until all is stored. A forked child may use it, too.
+    Stores the results of a run in the dictionary d (None: the job's), in the background: calls return at once, unless max_bytes are waiting to be stored. The next
+    call raises an error of the background thread. A path is one file; results appended to it are grouped by process: first all of rank 0, then of rank 1, and so on,
+    each in its order. close(), or the end of the program, waits until everything is stored. A forked child may use it, too.
     """
 
     def __init__(self, run, d=None, *, rank=None, max_bytes=1 << 30):
@@ -138,12 +138,13 @@ class ResultsHandler:
         self._part = f"{self._rank:08d}.{time.time_ns():020d}.{self._pid}"
         self._queue, self._parts, self._bytes, self._room = queue.Queue(), {}, 0, threading.Condition()
 
-    # --- what is submitted ---
+    # --- submission ---
 
     def submit_result(self, path, data, append=None):
-        """submit_result(path, data, append=None) -- data becomes, or is added to, the file of this path
+        """submit_result(path, data, append=None) -- make data the file of this path, or append it
 
-        str and what json.dumps() takes are added, as a line; bytes replace what was there. append=True or False says otherwise. bytes are not copied before they are stored.
+        str and objects that json.dumps() takes are appended as a line; bytes replace the file. append=True or False overrides that. bytes are not copied before they
+        are stored.
         """
         path = _check(path)
         if append is None:
@@ -159,10 +160,10 @@ class ResultsHandler:
         self._submit(_APPEND if append else _REPLACE, path, data, len(data))
 
     def submit_checkpoint(self, path, obj):
-        """submit_checkpoint(path, obj) -- a copy of obj, made now, becomes the file of this path: by torch.save() where torch is loaded, else as a pickle
+        """submit_checkpoint(path, obj) -- copy obj now, and write the copy to the file of this path: by torch.save() if torch is loaded, else as a pickle
 
-        Tensors are copied at the speed of memory, what shares memory once; torch.save() and the disk come behind the training. The file is that of torch.save(obj), with the
-        tensors of a GPU as those of the CPU. What cannot be pickled is an error here.
+        Tensors are copied at the speed of memory, shared memory once; torch.save() and the disk work in the background. The file is that of torch.save(obj), with
+        tensors of a GPU saved as CPU tensors. An object that cannot be pickled raises its error here.
         """
         path = _check(path)
         copy = _Snapshot(obj)
@@ -177,7 +178,7 @@ class ResultsHandler:
         self._queue.put((kind, path, data, size))
 
     def flush(self, timeout=None):
-        """flush(timeout=None) -- wait until all that was submitted is in the dictionary; ddict.TimeoutError after so many seconds"""
+        """flush(timeout=None) -- wait until everything submitted is in the dictionary; ddict.TimeoutError after timeout seconds"""
         self._ready()
         self._wait(_FLUSH, timeout)
         self._raise()
@@ -199,7 +200,7 @@ class ResultsHandler:
         done, end = threading.Event(), None if timeout is None else time.monotonic() + timeout
         self._queue.put((kind, None, done, 0))
         while not done.wait(_LOOK_S if end is None else max(0, min(_LOOK_S, end - time.monotonic()))):
-            if not self._thread.is_alive():  # an earlier close() was left when its time was over
+            if not self._thread.is_alive():  # it ended after an earlier close() had timed out
                 return
             if end is not None and time.monotonic() >= end:
                 from . import TimeoutError
@@ -211,7 +212,7 @@ class ResultsHandler:
             raise error
 
     def _ready(self):
-        if self._pid != os.getpid():  # a forked child has no thread, and its results are its own
+        if self._pid != os.getpid():  # a forked child has no thread yet, and submits its own results
             self._begin()
         if self._closed:
             raise ValueError(f"the results of {self.run!r} are closed")
@@ -222,10 +223,10 @@ class ResultsHandler:
             self._thread = threading.Thread(target=_work, args=(self,), name="ddict.results", daemon=True)
             self._thread.start()
 
-    # --- behind ---
+    # --- the background thread ---
 
     def _store(self, first):
-        """One submission, and with it all others that wait: appending stores all that a path has so far, once for many."""
+        """Store one submission together with all that are waiting, so that a part with several appends is stored once."""
         batch, stop, dones = [first], False, []
         while True:
             try:
@@ -283,7 +284,7 @@ def _work(handler):
 
 
 def _number(obj):
-    """numpy's and torch's numbers"""
+    """Convert numpy's and torch's numbers for JSON."""
     if hasattr(obj, "item"):
         return obj.item()
     if hasattr(obj, "tolist"):
@@ -291,7 +292,7 @@ def _number(obj):
     raise TypeError(f"{type(obj).__name__} is nothing for JSON: submit bytes, or submit_checkpoint()")
 
 
-_handlers = set()  # kept until they are closed: what was submitted is stored also when nobody has them any more
+_handlers = set()  # keeps handlers until they are closed, so that their results are stored even if the program drops them
 
 
 @atexit.register

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who and where this process is among those started with it, and how to reach them.
+"""The rank and node of this process among the processes started with it, and how to reach them.
 
     from ddict import runtime
 
-    runtime.rank, runtime.size          # of all
+    runtime.rank, runtime.size          # among all ranks
     runtime.local_rank                  # on this node
     runtime.host_of(0)                  # name of the node of rank 0
     everybody = runtime.exchange(b"my address")
     runtime.barrier(timeout=30)
     gpu = runtime.bind_gpu("closest")   # before the first use of a GPU
 
-Found through PMIx, or the variables of Slurm, mpirun, torchrun or `ddict run`; else this is one process alone. The first use of anything here
-finds out; init() does it at a moment of one's choice. What is said about forks, ends and deaths in ddict_runtime.h (libddict-runtime(3)) holds
-here as well; an exception that nobody catches and sys.exit() are clean ends; before os._exit() call leave().
+Found through PMIx, or the variables of Slurm, mpirun, torchrun or `ddict run`; otherwise the process is alone. The first use of anything here
+looks; init() does so earlier. The rules about forks, ends and deaths in ddict_runtime.h (libddict-runtime(3)) also hold here; an uncaught
+exception and sys.exit() are clean ends; call leave() before os._exit().
 
-Attributes: rank, size, local_rank, local_size; node_id and nodes (None where that is not known); node, the name of this one; how and peers, by
-which way this was found and the others are reached; group, a text that is the same in all of them and nowhere else; map, whether where
-every rank runs is known; trouble, why PMIx was passed over, or "".
+Attributes: rank, size, local_rank, local_size; node_id and nodes (None if not known); node, the name of this node; how and peers, the way in which
+this was found and in which other ranks are reached; group, a text that only the ranks of this group have; map, whether the node of every rank is
+known; trouble, why PMIx was not used, or "".
 """
 
 import os
@@ -46,7 +46,7 @@ _info: Dict[str, Any] = {}
 
 
 def init(pmix: bool = True) -> None:
-    """init(pmix=True) -- find out; pmix=False leaves PMIx alone. Does nothing when that is done already"""
+    """init(pmix=True) -- find rank and node; pmix=False does not use PMIx. A second call does nothing"""
     with _lock:
         if not _info:
             _runtime.init(0 if pmix else _runtime.NO_PMIX)
@@ -54,7 +54,7 @@ def init(pmix: bool = True) -> None:
 
 
 def finalize() -> None:
-    """finalize() -- leave the dictionary before the end of the process; the next use finds out again"""
+    """finalize() -- leave the dictionary before the end of the process; the next use looks again"""
     with _lock:
         if _info:
             _runtime.finalize()
@@ -80,9 +80,9 @@ def __dir__() -> List[str]:
 
 
 def exchange(data: Any, timeout: Optional[float] = None) -> List[bytes]:
-    """exchange(data, timeout=None) -- every rank gives bytes and gets the list of those of all, in order of rank
+    """exchange(data, timeout=None) -- every rank gives bytes, and gets the list of all ranks' bytes in order of rank
 
-    All ranks have to call it. timeout: seconds, None for $DDICT_TIMEOUT or 60; ddict.TimeoutError when not all came.
+    All ranks have to call it. timeout: seconds, None for $DDICT_TIMEOUT or 60; ddict.TimeoutError if a rank did not call it in time.
     """
     init()
     return _runtime.exchange(data, timeout)
@@ -95,39 +95,39 @@ def barrier(timeout: Optional[float] = None) -> None:
 
 
 def node_of(rank: int) -> int:
-    """node_of(rank) -- the number of the node on which it runs; ddict.Error when that is not certain"""
+    """node_of(rank) -- the number of the rank's node; ddict.Error if that is not certain"""
     init()
     return _runtime.node_of(rank)
 
 
 def host_of(rank: int) -> str:
-    """host_of(rank) -- the name of the node on which it runs; ddict.Error when that is not certain"""
+    """host_of(rank) -- the name of the rank's node; ddict.Error if that is not certain"""
     init()
     return _runtime.host_of(rank)
 
 
 def node_name(node: int) -> str:
-    """node_name(node) -- the name of node number node"""
+    """node_name(node) -- the name of the node with this number"""
     init()
     return _runtime.node_name(node)
 
 
 def ranks_of(node: int) -> List[int]:
-    """ranks_of(node) -- the ranks that run on node number node; ddict.Error when that is not certain"""
+    """ranks_of(node) -- the ranks on the node with this number; ddict.Error if that is not certain"""
     init()
     return _runtime.ranks_of(node)
 
 
 class Gpu(NamedTuple):
-    """What bind_gpu() did"""
+    """The result of bind_gpu()"""
 
-    variable: str  #: that was set: "CUDA_VISIBLE_DEVICES", ...
-    value: str  #: of it
-    device: int  #: this rank's, for torch.cuda.set_device()
-    devices: int  #: visible ones
-    shared: int  #: ranks on the GPU that has most of them; 1 while there are no more ranks than GPUs
-    numa: Optional[int]  #: NUMA node that the rank's GPU is nearest to
-    pci: Optional[str]  #: its address, "0000:84:00.0"
+    variable: str  #: the variable that was set: "CUDA_VISIBLE_DEVICES", ...
+    value: str  #: its value
+    device: int  #: this rank's device, for torch.cuda.set_device()
+    devices: int  #: number of visible devices
+    shared: int  #: most ranks on one GPU; 1 while there are no more ranks than GPUs
+    numa: Optional[int]  #: the NUMA node nearest to the rank's GPU
+    pci: Optional[str]  #: the GPU's PCI address, "0000:84:00.0"
 
 
 #: Why the last bind_gpu() bound nothing, or "".
@@ -137,9 +137,9 @@ gpu_trouble = ""
 def bind_gpu(how: str = "closest") -> Optional[Gpu]:
     """bind_gpu(how="closest") -- order the GPUs of this process to fit the cores of all ranks of its node; None: nothing to bind
 
-    "closest": one order for all, device LOCAL_RANK (modulo the devices) is the rank's. "rotate": its own is device 0, the others
-    follow. Sets CUDA_VISIBLE_DEVICES or what the vendor has in its place: call it before the first use of a GPU. What Slurm granted stays visible,
-    nothing is added. With mpirun and torchrun all ranks have to call it. ddict.Error: the variable cannot be understood and stays as it was.
+    "closest": all ranks have the same order, and a rank's GPU is device LOCAL_RANK (modulo the number of devices). "rotate": its GPU is device 0, the others
+    follow. Sets CUDA_VISIBLE_DEVICES or the vendor's equivalent: call it before the first use of a GPU. The GPUs that Slurm granted stay visible, and no
+    others become so. With mpirun and torchrun all ranks have to call it. ddict.Error: the variable cannot be parsed, and is unchanged.
     """
     global gpu_trouble
     init()

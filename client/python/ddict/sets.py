@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets in a dictionary: put there by ddict.load() or `ddict load`, opened by their name from any process of the job."""
+"""Data sets in a dictionary: ddict.load() or `ddict load` puts them there, and any process of the job opens them by name."""
 
 import json as _json
 import operator as _operator
@@ -13,13 +13,13 @@ from collections.abc import Sequence as _Sequence
 
 from . import _ddict
 
-_PART = 65536   # items of a part of the lists, see doc/SETS.md of the sources
-_STOP_S = 60    # from ^C to the end of the loaders on all nodes: above Slurm's KillWait
+_PART = 65536   # items in one part of a list, see doc/SETS.md of the sources
+_STOP_S = 60    # seconds from ^C to the end of the loaders on all nodes: more than Slurm's KillWait
 
 
 class LoadError(_ddict.Error):
-    """Loading failed; the text names the source and its member. .code is libddict's number, or a negative errno value:
-    -EIO or -EBADMSG where a source could not be read or is damaged, -EINTR after a signal."""
+    """Loading failed; the text names the source and its member. .code is libddict's code, or a negative errno value:
+    -EIO or -EBADMSG if a source could not be read or is damaged, -EINTR after a signal."""
 
 
 def _numbers(data, typecode):
@@ -31,7 +31,7 @@ def _numbers(data, typecode):
 
 
 class _Parts(_Sequence):
-    """A list that is stored in parts; a part is read when it is needed, and the last two are kept."""
+    """A list that is stored in parts; a part is read when it is needed, and the two parts used last are kept."""
 
     def __init__(self, set_, what):
         self._set, self._what, self._parts = set_, what, {}
@@ -103,9 +103,9 @@ def _number(i):
 class Set(_Sequence):
     """Set(name, d) -- the set of this name in d; KeyError when there is none
 
-    set[i] is item i's value, len(set) the number of items; an item's key in the dictionary is set.keys[i]. Attributes: name, d, kind ("tar", "dir", ...), prefix,
-    sources, bytes, skipped, classes (names in sorted order, or None), class_to_idx, counts (items of each class, or None), labels (an array of 64-bit ints, one of each item,
-    or None), sizes (bytes of each item), dtype and shape of one record (IDX and .npy, else None), info (all that is stored about it). Can be pickled.
+    set[i] is the value of item i, len(set) the number of items; the item's key in the dictionary is set.keys[i]. Attributes: name, d, kind ("tar", "dir", ...),
+    prefix, sources, bytes, skipped, classes (sorted names, or None), class_to_idx, counts (items of each class, or None), labels (an array of 64-bit ints, one
+    for each item, or None), sizes (bytes of each item), dtype and shape of one record (IDX and .npy, else None), info (the set's whole entry). Can be pickled.
     """
 
     def __init__(self, name, d):
@@ -115,7 +115,7 @@ class Set(_Sequence):
         except KeyError:
             raise KeyError(f"there is no set {name!r} in the dictionary") from None
         self.kind, self.prefix, self.sources = self._info["kind"], self._info["prefix"], self._info["sources"]
-        self.bytes, self.skipped = self._info.get("bytes"), self._info.get("skipped", 0)  # None: a set of Python's samples
+        self.bytes, self.skipped = self._info.get("bytes"), self._info.get("skipped", 0)  # None: a set made by DDictDataset
         self.classes, self.counts = self._info.get("classes"), self._info.get("counts")
         self.dtype = self._info.get("dtype")
         self.shape = tuple(self._info["shape"]) if "shape" in self._info else None
@@ -186,7 +186,7 @@ def open_set(name, d=None):
 
 
 def _command():
-    """The program `ddict` of the same installation as the libddict that is loaded, else the one on PATH."""
+    """The `ddict` program installed with the loaded libddict, else the one on PATH."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
             for line in maps:
@@ -207,11 +207,11 @@ def _command():
 
 
 def _run(words, progress):
-    """Run a verb of the command that prints an object; its exit code, the object, and what it said on stderr."""
+    """Run a verb of the command that prints an object. Returns its exit code, the object, and its stderr."""
     process = _subprocess.Popen(words, stdin=_subprocess.DEVNULL, stdout=_subprocess.PIPE, stderr=None if progress else _subprocess.PIPE)
     try:
         out, err = process.communicate()
-    except BaseException:  # ^C: its processes on all nodes are told to end
+    except BaseException:  # ^C: tell the processes on all nodes to end
         process.send_signal(_signal.SIGTERM)
         try:
             process.wait(_STOP_S)
@@ -229,12 +229,15 @@ def _run(words, progress):
 def load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", replace=False, threads=None, here=False, anon=False, progress=None):
     """load(sources, prefix="", set=None, *, d=None, kind=None, on_error="stop", replace=False, ...) -- put data into the dictionary; a ddict.Set
 
-    sources: a path, or a list of them: a tar (plain or compressed, also of tars), a zip, a folder, IDX files (images and labels), .npy, .npz, lines of a text file, FASTA,
-    or s3://bucket/path with the credentials of the AWS tools. Keys are prefix + the path of the member, or the number of the record. set: the set's name; None for the prefix, or the name of the first source.
-    It is `ddict load` of the shell: all nodes read, each its share; a load that stopped is continued by the same call, and one that is complete is not done again
-    (replace=True does). When several ranks call it alike, one does it and the others wait. kind: what the sources are, where that cannot be told from their names and
-    beginnings. anon: requests to S3 are not signed, for public buckets. on_error: "stop" at the first damaged member with ddict.LoadError, or "skip" it. here: read in this process's node alone. progress: show it on
-    stderr; None: where that is a terminal. The result's .summary has items, bytes, seconds, mb_per_s_node and what was skipped.
+    sources: a path or a list of paths: a tar (plain or compressed, also of tars), a zip, a folder, IDX files (images and labels), .npy, .npz, a text file (one
+    record for each line), FASTA, or s3://bucket/path with the credentials of the AWS tools. Keys are prefix + the path of the member, or the number of the record.
+    set: the set's name; None for the prefix, or the name of the first source.
+
+    This runs `ddict load`: each node reads its share of the sources; the same call continues a load that stopped, and does not repeat one that is complete
+    (unless replace=True). If several ranks make the same call, one loads and the others wait. kind: the kind of the sources, if it cannot be told from their
+    names and first bytes. anon: do not sign requests to S3, for public buckets. on_error: "stop" at the first damaged member with ddict.LoadError, or "skip" it.
+    here: read on this process's node alone. progress: show progress on stderr; None: if that is a terminal. The result's .summary has items, bytes, seconds,
+    mb_per_s_node and the skipped members.
     """
     d = _attached(d)
     if isinstance(sources, (str, bytes, _os.PathLike)):
@@ -277,9 +280,9 @@ def _saved(verb, path, prefix, d, progress, *more):
 def save(path, prefix=None, *, files=False, d=None, progress=None):
     """save(path, prefix=None, *, files=False, d=None, progress=None) -- write the dictionary to disk; a dict of items, bytes, seconds, nodes
 
-    All nodes write, into the folder path, on storage that they share; it is complete when it has its name. A path that ends in .ddict is one file. prefix: only str keys that begin
-    with it. files: each value a file of its own, named by its key; "left_out" of the result counts keys that can be no file. It is `ddict save` of the shell. Raises
-    ddict.SaveError.
+    All nodes write into the folder path, on storage that they share; it gets this name when it is complete. A path that ends in .ddict becomes one file. prefix:
+    save only str keys that begin with it. files: write a file for each value, named by its key; "left_out" of the result counts keys that cannot name a file.
+    This runs `ddict save`. Raises ddict.SaveError.
     """
     return _saved("save", path, prefix, d, progress, *["--files"] * bool(files))
 
@@ -287,7 +290,7 @@ def save(path, prefix=None, *, files=False, d=None, progress=None):
 def restore(path, prefix=None, *, keep=False, pickles=True, d=None, progress=None):
     """restore(path, prefix=None, *, keep=False, pickles=True, d=None, progress=None) -- put what save() wrote into the dictionary; a dict of items, bytes, seconds, nodes
 
-    Keys that are there are put over, or left with keep=True. pickles=False leaves pickles out (whoever reads one runs the code that is in it) and counts
-    them in "left_out": for what comes from people whom you do not trust. It is `ddict restore` of the shell. Raises ddict.SaveError.
+    Values of keys that exist are replaced, or kept with keep=True. pickles=False leaves pickles out, because reading one runs the code in it, and counts
+    them in "left_out": use it for files from people whom you do not trust. This runs `ddict restore`. Raises ddict.SaveError.
     """
     return _saved("restore", path, prefix, d, progress, *["--keep"] * bool(keep), *["--no-pickles"] * (not pickles))
