@@ -3,11 +3,11 @@
 
     from ddict.torch import DDictDataset, DataLoader, DistributedSampler
 
-    data = DDictDataset(train_data, name="train")     # all ranks: put once, together
-    sampler = DistributedSampler(data)                # this rank's share, in an order that seed and epoch decide
+    data = DDictDataset(train_data, name="train")     # all ranks together put it once
+    sampler = DistributedSampler(data)                # this rank's share, in an order that depends on seed and epoch
     loader = DataLoader(data, batch_size=64, sampler=sampler, num_workers=4)
 
-All of it works with torch's own DataLoader too, with collate_fn=ddict.torch.collate or any other.
+All of this also works with torch's own DataLoader, with collate_fn=ddict.torch.collate or any other.
 """
 
 from ._batch import Batch, collate

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches straight from the dictionary's memory.
 
-The arrays of all samples of a batch are copied once, into one block of memory for each field. The samples are views of it,
-and so is the collated batch: ddict.torch.collate() has nothing left to do but to see that the samples are those that were given out, unchanged: each of its fields
-the same object, and arrays with the shape and memory they had. What was written into an array is in the block. Where a DataLoader asks that gives them to collate() and to nobody else, samples
-are not even made. Inside DataLoader workers the block is shared memory, as torch wants it.
+The arrays of all samples of a batch are copied once, into one block of memory for each field. The samples are views of the blocks,
+and so is the collated batch. So ddict.torch.collate() only checks that the samples are unchanged: each field is the same object, and
+arrays have the same shape and memory. What the program wrote into an array is in the block, too. If a DataLoader passes the samples to
+collate() only, the samples are not even made. Inside DataLoader workers the blocks are shared memory, as torch wants it.
 """
 
 import io
@@ -18,27 +18,27 @@ from torch.utils.data import default_collate, get_worker_info
 from .. import _ddict
 from .._torch import _DTYPES, rebuild
 
-LIMIT = 4096        # keys that _gather() takes, and forms that are remembered
-_ARRAY = 7          # a tag: doc/FORMAT.md
+LIMIT = 4096        # most keys that _gather() takes, and most forms that are cached
+_ARRAY = 7          # the tag of arrays: doc/FORMAT.md
 
 _NUMPY_BUFFER = {("numpy.core.numeric", "_frombuffer"), ("numpy._core.numeric", "_frombuffer")}
 _PLAIN = (int, float, str, bytes)
 
 
 class _Buffer(int):
-    """Stands for column number so-and-so while a pickle's form is found out."""
+    """Stands for the column of this number while the form of a pickle is analysed."""
 
 
 class _Slot(NamedTuple):
-    """An array of the sample: a row of a column."""
+    """An array of a sample: one row of a column."""
     column: int
-    dtype: Any  # torch's
+    dtype: Any  # torch's dtype
     shape: Tuple[int, ...]
     numpy: bool
 
 
 class _Form(NamedTuple):
-    """How a stored sample is made. kind: what holds the fields (None: the sample is the one field); samples of one layout make a batch."""
+    """How a stored sample is made. kind: type of the container of the fields (None: the sample is a single field); samples with the same layout make a batch."""
     kind: Optional[type]
     names: Tuple[Any, ...]
     layout: Tuple[Any, ...]  # a _Slot, or the type of a constant
@@ -46,7 +46,7 @@ class _Form(NamedTuple):
 
 
 class _Unfit(Exception):
-    """Not of a form that is made by fields."""
+    """The sample cannot be made field by field."""
 
 
 def _numpy_slot(buffer: Any, dtype: Any, shape: Any, order: str) -> Any:
@@ -81,7 +81,7 @@ def _layout_of(value: Any) -> Any:
             raise _Unfit
         return value
     if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray" and not value.shape:
-        raise _Unfit  # rows of a column would be numbers
+        raise _Unfit  # a row of its column would be a number, not an array
     if type(value) in _PLAIN or type(value) is bool:
         return type(value)
     if type(value) is torch.Tensor:
@@ -92,7 +92,7 @@ def _layout_of(value: Any) -> Any:
 
 
 def _form(head: bytes) -> Optional[_Form]:
-    """What head says, or None when samples like this are loaded one by one."""
+    """The form that head describes, or None if samples like this are loaded one by one."""
     if head[0] == _ARRAY:
         code, dims = head[5:17].rstrip(b"\0").decode("ascii", "replace"), head[3]
         if code not in _DTYPES or head[2] > 1:
@@ -102,7 +102,7 @@ def _form(head: bytes) -> Optional[_Form]:
     else:
         try:
             sample = _Finder(io.BytesIO(head[1:]), buffers=map(_Buffer, range(LIMIT))).load()
-        except Exception:  # whatever it is, loading the sample itself says it better
+        except Exception:  # loading the sample itself gives a better error
             return None
     try:
         if type(sample) in (tuple, list):
@@ -115,7 +115,7 @@ def _form(head: bytes) -> Optional[_Form]:
 
 
 _forms: Dict[bytes, Optional[_Form]] = {}
-_shared = False  # collate() was given a batch of this process: the next ones had better be in shared memory, in a DataLoader's worker
+_shared = False  # collate() has got a batch of this process: in a DataLoader's worker the next ones use shared memory
 
 
 def _form_of(head: bytes) -> Optional[_Form]:
@@ -135,7 +135,7 @@ def _memory(nbytes: int) -> torch.Tensor:
 
 
 def _collated(values: List[Any], layout: Any) -> Any:
-    """The values of a field that is no column, as default_collate makes them."""
+    """Collate the values of a field that is no column, as default_collate does."""
     if layout is float:
         return torch.tensor(values, dtype=torch.float64)
     if layout in (int, bool):
@@ -146,7 +146,7 @@ def _collated(values: List[Any], layout: Any) -> Any:
 
 
 class Whole:
-    """A batch for collate() alone, whose samples were never made"""
+    """A batch for collate() only, whose samples were never made"""
 
     __slots__ = ("parts",)
 
@@ -155,9 +155,9 @@ class Whole:
 
 
 def _joined(kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]]) -> Any:
-    """The samples collated"""
+    """The collated batch"""
     made = [column if layout is None else _collated(column, layout) for column, layout in fields]
-    if kind is not dict:  # default_collate() cuts such samples by zip()
+    if kind is not dict:  # default_collate() transposes such samples by zip()
         made = [tuple(column) if type(column) is list else column for column in made]
     return made[0] if kind is None else dict(zip(names, made)) if kind is dict else made
 
@@ -167,14 +167,14 @@ _shape, _dtype, _gradient = (getattr(torch.Tensor, name).__get__ for name in ("s
 
 
 def _rows_intact(column: torch.Tensor, rows: Any) -> bool:
-    """Whether the arrays of a field are still the rows of their column: the same memory, shape and type"""
+    """Whether the arrays of a field are still the rows of their column, with the same memory, shape and type"""
     n, shape = len(rows), column.shape[1:]
     if type(rows[0]) is torch.Tensor:
         step = column.stride(0) * column.element_size()
         return (list(map(_address, rows)) == [column.data_ptr() + i * step for i in range(n)] and list(map(_shape, rows)) == [shape] * n
                 and list(map(_stride, rows)) == [column.stride()[1:]] * n and list(map(_dtype, rows)) == [column.dtype] * n
                 and not any(map(_gradient, rows)) and list(map(type, rows)) == [torch.Tensor] * n)
-    if not shape:  # numbers, which do not change
+    if not shape:  # numbers are immutable
         return True
     whole = column.numpy()
     for a, b in zip(rows, whole):
@@ -184,13 +184,13 @@ def _rows_intact(column: torch.Tensor, rows: Any) -> bool:
 
 
 class Batch(list):
-    """The samples of a batch, which collate() need not copy again while they are what they were"""
+    """The samples of a batch. collate() does not copy them again if they are unchanged"""
 
     __slots__ = ("_parts",)
 
     def __init__(self, samples: Any, kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]], rows: List[Any]) -> None:
         super().__init__(samples)
-        self._parts: Any = (kind, names, fields, rows)  # a field: a tensor, None; or the values, their layout. rows: what the samples have of it
+        self._parts: Any = (kind, names, fields, rows)  # fields: (tensor, None), or (values, layout); rows: the objects that the samples hold
 
     def _intact(self, kind: Optional[type], names: Tuple[Any, ...], fields: List[Tuple[Any, Any]], rows: List[Any]) -> bool:
         if len(self) != len(rows[0]):
@@ -207,7 +207,7 @@ class Batch(list):
         return all(all(map(is_, mine, row)) and (layout is not None or _rows_intact(column, row)) for mine, row, (column, layout) in zip(now, rows, fields))
 
     def whole(self) -> Any:
-        """The samples collated, or None when one was changed. Only once: what was given away is no copy"""
+        """The collated batch, or None if a sample was changed. Works only once, because the result is not a copy"""
         parts, self._parts = self._parts, None
         if parts is None or not self._intact(*parts):
             return None
@@ -234,7 +234,7 @@ def _one_by_one(heads: List[bytes], columns: List[torch.Tensor], keys: Any) -> L
 
 
 def _make(heads: List[bytes], columns: List[torch.Tensor], keys: Any, labels: Optional[List[int]], whole: bool) -> Any:
-    """None where the values are no pickles and of no form known here"""
+    """The batch, or None if the values have no form that is known here"""
     n = len(heads)
     forms = list(map(_form_of, heads))
     form = forms[0]
@@ -253,7 +253,7 @@ def _make(heads: List[bytes], columns: List[torch.Tensor], keys: Any, labels: Op
             rows.append(None if whole else list(column.numpy()) if layout.numpy else column.unbind(0))
         else:
             values = [f.values[k] for f in forms]  # type: ignore[union-attr]
-            if type(layout) is tuple:  # small arrays: not those that are remembered
+            if type(layout) is tuple:  # small arrays: not the cached ones
                 column = _collated(values, layout)
                 fields.append((column, None))
                 rows.append(None if whole else column.unbind(0) if layout[0] == "tensor" else list(column.numpy()))
@@ -272,8 +272,8 @@ def _make(heads: List[bytes], columns: List[torch.Tensor], keys: Any, labels: Op
 
 
 def read(d: Any, keys: Any, labels: Optional[List[int]] = None, whole: bool = False) -> Any:
-    """The samples under keys, fetched together; with labels each a pair (value, label). KeyError names a key that is absent. whole: for collate() alone, a Whole where
-    that can be"""
+    """The samples of keys, fetched together; with labels each is a pair (value, label). KeyError names an absent key. whole: the result is for collate() only, so
+    return a Whole if possible"""
     if 0 < len(keys) <= LIMIT:
         columns: List[torch.Tensor] = []
 
@@ -294,7 +294,7 @@ def read(d: Any, keys: Any, labels: Optional[List[int]] = None, whole: bool = Fa
 
 
 def collate(batch: List[Any]) -> Any:
-    """collate(batch) -- as torch's default_collate, for a DataLoader's collate_fn; a batch of a DDictDataset whose samples are as they came is not copied again"""
+    """collate(batch) -- as torch's default_collate, for a DataLoader's collate_fn; a batch of a DDictDataset with unchanged samples is not copied again"""
     global _shared
     if type(batch) is Whole:
         _shared = True

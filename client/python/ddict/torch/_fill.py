@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put a set into the dictionary once, by all processes that want it at about the same time.
+"""Put a set into the dictionary once; all processes that want it at about the same time share the work.
 
-The work is cut into chunks. A chunk's mark in the dictionary is a text while a process is at it (who, and how far), then bytes: its result. Who finds no chunk left
-waits for the others, and takes over one whose mark has not changed for a while: its process may be dead, and putting the same once more does no
-harm. A process that fails takes away what it has put, and then its mark, so the next one to come meets the same error. The set's own entry is written last.
+The work is cut into chunks. A chunk has a mark in the dictionary: a text while a process works on it (which process, and how far it is), then bytes, its result.
+A process that finds no free chunk waits for the others, and takes over a chunk whose mark has not changed for a while: its process may be dead, and putting the
+same values again does no harm. A process that fails removes the samples that it has put, and then its marks, so that the next process meets the same error. The
+set's own entry is written last.
 """
 
 import contextlib
@@ -17,12 +18,12 @@ from typing import Any, Callable, Dict, List, Optional
 from .. import Error, attach
 from ._sets import MARK, discard, find, remove
 
-CHUNKS = 1024       # at most in a set: each costs every process a question
-CHUNK_MIN = 64      # samples
-POLL_S = (0.01, 0.3)  # first and longest pause between two looks at what the others do
-BEAT_S = 1.0        # a mark is renewed so often
-TAKE_OVER_S = 120   # and belongs to nobody when it was not for so long
-LOCK, LOOK, ALONE = -3, -4, -2  # marks beside those of chunks: a set is being removed; what its data looks like; its keys are nobody else's, or a plan
+CHUNKS = 1024       # most chunks of a set: every process asks for each mark
+CHUNK_MIN = 64      # least samples of a chunk
+POLL_S = (0.01, 0.3)  # first and longest pause between two looks at the marks
+BEAT_S = 1.0        # seconds after which a mark is renewed
+TAKE_OVER_S = 120   # seconds without renewal after which a chunk is taken over
+LOCK, LOOK, ALONE = -3, -4, -2  # further marks: the set is being removed; what its data looks like; its keys belong to no other set, or a plan
 
 _counter = itertools.count()
 _calls = itertools.count()
@@ -30,7 +31,7 @@ _handle: Any = None
 
 
 def dictionary(d: Any = None) -> Any:
-    """d, or the job's dictionary, attached once a process"""
+    """d, or the job's dictionary, to which a process attaches once"""
     global _handle
     if d is not None:
         return d
@@ -40,7 +41,7 @@ def dictionary(d: Any = None) -> Any:
 
 
 def group() -> Any:
-    """(rank, size, a text that only this group has): torch.distributed's group, or the one that ddict.runtime finds"""
+    """(rank, size, a text that only this group has), of torch.distributed's group or the one that ddict.runtime finds"""
     from .. import runtime
     import torch.distributed as dist
     if dist.is_available() and dist.is_initialized():
@@ -53,7 +54,7 @@ def group() -> Any:
 
 
 def fresh_name() -> str:
-    """A name that all ranks of the group come to, when they make their sets in the same order"""
+    """A name that is the same in all ranks of the group if they make their sets in the same order"""
     _, _, text = group()
     if text is None:
         raise ValueError("the ranks of this group have no name in common: give the data set one (name=)")
@@ -61,20 +62,20 @@ def fresh_name() -> str:
 
 
 def call_name() -> Optional[str]:
-    """What only this call has, and the same one of all ranks of the group; None where they have no name in common"""
+    """A name of this call, the same in all ranks of the group; None if the group has no name"""
     _, _, text = group()
     return None if text is None else f"{text}.{next(_calls)}"
 
 
 class Fill:
-    """One process's part in filling the set called name"""
+    """The part of one process in filling the set `name`"""
 
     def __init__(self, d: Any, name: str, timeout: Optional[float]) -> None:
         self.d, self.name, self.timeout = d, name, TAKE_OVER_S if timeout is None else timeout
         self.who = f"{socket.gethostname()} pid {os.getpid()}"
         self.beaten = 0.0
-        self.undo: Optional[Callable[[int], None]] = None  # take away what this process has put of a chunk
-        self.begun: Dict[int, int] = {}  # chunks of this process: how many of its samples it took
+        self.undo: Optional[Callable[[int], None]] = None  # removes the samples of a chunk that this process has put
+        self.begun: Dict[int, int] = {}  # chunk of this process: number of samples it has begun to put
 
     def there(self) -> Optional[Dict[str, Any]]:
         return find(self.d, self.name)
@@ -103,14 +104,14 @@ class Fill:
         try:
             result = work(chunk)
         except BaseException:
-            with contextlib.suppress(Error):  # the first error is the one to tell
+            with contextlib.suppress(Error):  # report the first error only
                 self._undo(chunk)
                 discard(self.d, self.key(chunk))
             raise
         self.d[self.key(chunk)] = result
 
     def _undo(self, failed: int) -> None:
-        """Nobody can take the set for complete meanwhile: the mark of the chunk that failed is still there"""
+        """Remove all samples of this process. The mark of the failed chunk goes last, so no process takes the set for complete meanwhile"""
         if self.undo is None:
             return
         for chunk in self.begun:
@@ -124,7 +125,7 @@ class Fill:
             discard(self.d, self.key(chunk))
 
     def replace(self, other: Callable[[Dict[str, Any]], Any]) -> None:
-        """Remove the set when other(its entry); by one process, and all that come wait until it is gone"""
+        """Remove the set if other(its entry) is true. One process removes it, the others wait until it is gone"""
         pause, seen, since = POLL_S[0], None, time.monotonic()
         while True:
             found = self.there()
@@ -148,7 +149,7 @@ class Fill:
             pause = min(2 * pause, POLL_S[1])
 
     def settle(self) -> None:
-        """Until nobody removes a set of this name"""
+        """Wait until no process removes a set of this name"""
         self.replace(lambda found: False)
 
     def _try(self, chunk: int, work: Callable[[int], bytes]) -> bool:
@@ -161,7 +162,7 @@ class Fill:
         return True
 
     def _wait(self, chunks: List[int], work: Callable[[int], bytes]) -> bool:
-        """Until all of them are done; False when the whole set is"""
+        """Wait until all chunks are done; False if the whole set is"""
         pause, seen, since = POLL_S[0], None, time.monotonic()
         while True:
             marks = dict(zip(chunks, self.d.get_many([self.key(c) for c in chunks])))
@@ -183,12 +184,12 @@ class Fill:
                 pause = min(2 * pause, POLL_S[1])
 
     def once(self, chunk: int, work: Callable[[int], bytes]) -> bool:
-        """work(chunk), by one process; returns when it is done: False when the whole set is"""
+        """Have one process do work(chunk), and wait until it is done; False if the whole set is"""
         self._try(chunk, work)
         return self._wait([chunk], work)
 
     def run(self, chunks: int, work: Callable[[int], bytes], finish: Callable[[List[bytes]], None]) -> None:
-        """work(chunk) for all of them, then finish(results): each once, whoever does it, but for what had to be taken over"""
+        """Do work(chunk) for all chunks, then finish(results): some process does each once, unless it had to be taken over"""
         order = list(range(chunks))
         first = random.randrange(chunks) if chunks else 0
         for chunk in order[first:] + order[:first]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells the data of one set from other data, without reading all of it.
+"""Fingerprints of data sets: they tell the data of one set from other data without reading all of it.
 
-Of what can be indexed: its length, and of four samples (the first, the last and two between them) the form (types, names, shapes) and the content. Of another iterable
-the first sample, of an iterator only that one's form, which can be read but once. Names of classes where there are any. Who puts the set, and who finds a difference, reads
-them twice: what differs then is random, and is not compared. Of large arrays the beginning and the end count; objects that are no arrays, numbers, texts, images or containers of these are told by their class alone.
+The fingerprint of an indexable data set has its length, and the form (types, names, shapes) and content of four samples: the first, the last and two between
+them. Of another iterable it has the first sample, of an iterator only the form of the first sample, which can be read only once. It includes the names of classes,
+if any. The process that puts the set, and a process that finds a difference, read the samples twice: properties that differ then are random, and are not compared.
+Of large arrays only the beginning and the end count. Objects other than arrays, numbers, texts, images and containers of these are compared by class only.
 """
 
 import hashlib
@@ -15,11 +16,11 @@ import torch.utils.data
 
 VERSION = 1
 SAMPLES = 4
-ENDS = 1 << 16  # bytes at the beginning and the end of an array that count
+ENDS = 1 << 16  # bytes at each end of an array that are compared
 
 
 def indexed(dataset: Any) -> bool:
-    """Whether its samples can be had by their number. torch's Dataset has a __getitem__ that only raises."""
+    """Whether samples can be read by number. torch's Dataset has a __getitem__ that only raises."""
     if isinstance(dataset, torch.utils.data.IterableDataset) or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
         return False
     return getattr(type(dataset), "__getitem__", None) is not torch.utils.data.Dataset.__getitem__
@@ -82,11 +83,11 @@ def _digests(samples: Iterable[Any]) -> List[str]:
 
 
 class Look:
-    """What is known of some data after one look at it"""
+    """The fingerprint of some data"""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset, self.told = dataset, {"version": VERSION}  # type: Any, Dict[str, Any]
-        self.samples = dataset  # all of them: an iterator's begin with the one that was looked at
+        self.samples = dataset  # all samples; for an iterator including the one that was read already
         self.steady = False
         classes = getattr(dataset, "classes", None)
         if isinstance(classes, (list, tuple)) and all(isinstance(c, str) for c in classes):
@@ -108,7 +109,7 @@ class Look:
         return _digests(self.dataset[i] for i in sorted({i * (n - 1) // (SAMPLES - 1) for i in range(SAMPLES if n else 0)}))
 
     def again(self) -> None:
-        """Look once more, and forget what was another thing this time"""
+        """Read the samples again, and drop the properties that differ this time"""
         if not self.steady:
             for name, seen in zip(("form", "content"), self._read()):
                 if self.told[name] != seen:
@@ -116,7 +117,7 @@ class Look:
             self.steady = True
 
     def difference(self, found: Dict[str, Any]) -> Optional[str]:
-        """What tells the set of which found is the entry from this data; None when nothing does"""
+        """How this data differs from the set with the entry found; None if it does not"""
         what = _difference(found, self.told)
         if what and not self.steady:
             self.again()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets in a dictionary, as doc/SETS.md says: which keys they have, and which labels."""
+"""Keys and labels of the data sets in a dictionary (doc/SETS.md)."""
 
 import json
 import struct
@@ -10,11 +10,11 @@ from typing import Any, Dict, Iterable, List, Optional
 from .. import bytes_key, key_bytes
 
 MARK = "ddict.set"
-PART = 65536  # items in a part
+PART = 65536  # items in one part of a list
 
 
 class Numbered(Sequence):
-    """The keys prefix + "0", prefix + "1" and so on; without a prefix the numbers themselves"""
+    """The keys prefix + "0", prefix + "1" and so on; without a prefix the keys are the numbers"""
 
     def __init__(self, prefix: str, count: int) -> None:
         self.prefix, self.total = prefix, count
@@ -32,7 +32,7 @@ class Numbered(Sequence):
 
 
 class Listed(Sequence):
-    """The keys that the set lists: fetched a part at a time and kept as bytes, so that millions cost little"""
+    """The keys that the set lists. They are fetched part by part and kept as bytes, so that millions of keys need little memory"""
 
     def __init__(self, d: Any, name: str, count: int) -> None:
         self.d, self.name, self.total = d, name, count
@@ -65,7 +65,7 @@ class Listed(Sequence):
 
 
 def find(d: Any, name: str) -> Optional[Dict[str, Any]]:
-    """What is known of the set called name, or None"""
+    """The entry of the set `name`, or None"""
     text = d.get((MARK, name))
     return None if text is None else json.loads(text)
 
@@ -76,14 +76,14 @@ def names(d: Any) -> List[str]:
 
 
 def keys_of(d: Any, found: Dict[str, Any]) -> Any:
-    """The keys of its items, in their order"""
+    """The keys of the set's items, in order"""
     if found.get("numbered"):
         return Numbered(found["prefix"], found["items"]) if found["prefix"] else range(found["items"])
     return Listed(d, found["name"], found["items"])
 
 
 def labels_of(d: Any, found: Dict[str, Any]) -> Optional["array[int]"]:
-    """The labels of its items, in their order; None when it has none"""
+    """The labels of the set's items, in order; None if it has none"""
     labels = array("q")
     for p in range(-(-found["items"] // PART)):
         part = d.get((MARK, found["name"], "labels", p))
@@ -103,7 +103,7 @@ def _pack_keys(keys: Iterable[Any]) -> bytes:
 
 
 def write(d: Any, found: Dict[str, Any], *, keys: Optional[Sequence] = None, sizes: Any = None, labels: Any = None) -> None:
-    """Enter the set that found tells of, as the last thing: then others can open it"""
+    """Write the set's lists and then its entry, with which other processes can open it"""
     name = found["name"]
     if keys is not None:
         _parts(d, name, "keys", keys, _pack_keys)
@@ -114,7 +114,7 @@ def write(d: Any, found: Dict[str, Any], *, keys: Optional[Sequence] = None, siz
 
 
 def discard(d: Any, key: Any) -> None:
-    """Remove key where it is there; its value is not looked at"""
+    """Remove key if it exists, without reading its value"""
     try:
         del d[key]
     except KeyError:
@@ -122,7 +122,7 @@ def discard(d: Any, key: Any) -> None:
 
 
 def remove(d: Any, name: str, beat: Any = None) -> bool:
-    """Remove the set and its items; False when there was none, or another process was faster. beat is called now and then"""
+    """Remove the set and its items; False if there was none, or another process was faster. beat is called now and then"""
     text = d.pop((MARK, name), None)
     if text is None:
         return False

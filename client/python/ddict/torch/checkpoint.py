@@ -11,7 +11,7 @@ from ._fill import dictionary
 
 
 class _ViewFile(io.RawIOBase):
-    """A stored value as a file: read in place, so that a tensor's elements are copied once, to where they stay."""
+    """A stored value as a file. It is read in place, so that a tensor's elements are copied only once, to their destination."""
 
     def __init__(self, view: Any) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class _ViewFile(io.RawIOBase):
 
 
 class _Sink:
-    """Where torch writes a file: into memory, or nowhere to learn how long it is."""
+    """A file for torch to write to: in memory, or without memory, to learn its length."""
 
     def __init__(self, memory: Optional[memoryview] = None) -> None:
         self.memory, self.at = memory, 0
@@ -59,14 +59,14 @@ class _Sink:
         return n
 
     def flush(self) -> None:
-        """Nothing waits."""
+        """Nothing is buffered."""
 
 
 def save(obj: Any, key: Any, d: Optional[DDict] = None, **kwds: Any) -> int:
     """save(obj, key, d=None, **kwds) -- torch.save() to key of d, the job's dictionary by default; the bytes stored
 
-    It is written to where it stays, so this process needs no memory for it. When it returns, all ranks see it, whole: until then what was under key before. The value is the
-    file's bytes, which `ddict get` writes to one. obj must not change meanwhile.
+    The file is written in place, so this process needs no memory for it. When save() returns, all ranks see the complete file; until then they see the old value of
+    key. The value consists of the file's bytes, which `ddict get` writes to a file. obj must not change meanwhile.
     """
     size = _Sink()
     torch.save(obj, size, **kwds)  # type: ignore[arg-type]
@@ -81,7 +81,8 @@ def save(obj: Any, key: Any, d: Optional[DDict] = None, **kwds: Any) -> int:
 def load(key: Any, d: Optional[DDict] = None, *, wait: bool = False, timeout: Optional[float] = None, **kwds: Any) -> Any:
     """load(key, d=None, *, wait=False, timeout=None, **kwds) -- torch.load() of what save() stored, read in place
 
-    wait: whether to wait for key, at most timeout seconds. Further arguments are torch.load()'s: map_location, weights_only. ValueError where the value is no file of torch.save().
+    wait: whether to wait for key, at most timeout seconds. Further arguments are torch.load()'s: map_location, weights_only. ValueError if the value is no file of
+    torch.save().
     """
     with dictionary(d).view(key, wait=wait, timeout=timeout) as view:
         if view.tag:
@@ -89,7 +90,7 @@ def load(key: Any, d: Optional[DDict] = None, *, wait: bool = False, timeout: Op
         with _ViewFile(view) as raw:
             try:
                 return torch.load(raw, **kwds)  # type: ignore[arg-type]
-            except KeyError as e:  # what the old form of file, a pickle, is said to be by any bytes
+            except KeyError as e:  # torch takes unknown bytes for a file of the old format, a pickle
                 raise ValueError(f"the value of key {key!r} is no checkpoint: torch.load() raises {e!r}") from e
             except Exception as e:
                 named = _ddict._named(e, key)

@@ -18,7 +18,7 @@ from .. import DDict, Error, RawKey, Set, key_bytes
 from . import _batch, _fill, _print, _sets
 
 AT_ONCE = 64  # samples that iteration fetches together
-UNDO_S = 3.0  # for others to take away what they had put, when they fail
+UNDO_S = 3.0  # seconds for failed processes to remove the samples that they had put
 _FETCH = torch.utils.data._utils.fetch._MapDatasetFetcher.fetch.__code__
 
 
@@ -27,27 +27,27 @@ class DDictDataset(torch.utils.data.Dataset):
 
     A map-style data set whose samples are in a dictionary. dataset is
 
-    - a DDict that has the samples, and keys says which are used, in this order (None: all, sorted by their stored form);
-    - a str: the name of a set, put there by `ddict load`, srun --ddict-load or another process; or a ddict.Set. Its samples are values, or pairs (value, label) where
+    - a DDict that holds the samples; keys lists the ones to use, in this order (None: all, sorted by their stored form);
+    - a str: the name of a set, put there by `ddict load`, srun --ddict-load or another process; or a ddict.Set. Its samples are values, or pairs (value, label) if
       the set has labels;
-    - any other iterable: its samples are put into the dictionary d (None: the job's) as a set called name. All processes that make the same one share the work, and
-      return when all samples are there. One that can be indexed is put in parallel, another iterable by whoever comes first. Without a name it is a set of this group of
-      ranks alone. Where the set is there already, of the data only a few samples are read, to see that it is the same: its length, the names of its classes, the
-      form and content of four samples (of the first, where it cannot be indexed; of an iterator only its form). Other data is a ValueError, or replaces the set with
-      overwrite=True. So is a key of yours that a sample would be put over. Where putting fails, nothing is left.
+    - any other iterable: its samples are put into the dictionary d (None: the job's) as a set called name. All processes that make the same set share the work, and
+      return when all samples are there. An indexable data set is put in parallel, another iterable by the first process. Without a name the set belongs to this
+      group of ranks alone. If the set exists already, only a few samples of the data are read, to check that it is the same: its length, the names of its classes,
+      the form and content of four samples (of the first sample if it cannot be indexed; of an iterator only its form). Different data raises ValueError, or replaces
+      the set with overwrite=True; so does a key of yours that a sample would overwrite. If putting fails, no sample is left.
 
-    transform is called with each value, target_transform with each label, of sets that have labels; of a set that was put from pairs transform gets the pair. timeout:
-    seconds after which another process is taken for dead that loads and makes no progress (None: 120). A subclass that has a __getitem__ of its own is asked by that one
-    for batches, too.
+    transform is called with each value, and target_transform with each label of sets that have labels; for a set that was put from pairs transform gets the pair.
+    timeout: seconds without progress after which another loading process is taken for dead (None: 120). If a subclass has its own __getitem__, batches are made by
+    that one, too.
 
-    A sample belongs to the caller; those of one batch share a block of memory.
+    A sample belongs to the caller; the samples of one batch share a block of memory.
     """
 
     def __init__(self, dataset: Any, *, keys: Optional[Any] = None, transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
                  name: Optional[str] = None, d: Optional[DDict] = None, timeout: Optional[float] = None, overwrite: bool = False) -> None:
         self.transform, self.target_transform = transform, target_transform
         self.name, self.classes = name, None
-        self.labels: Any = None  # an array of one for each sample, or None
+        self.labels: Any = None  # an array with one label for each sample, or None
         self.found: Dict[str, Any] = {}
         if isinstance(dataset, DDict):
             if d is not None or name is not None:
@@ -84,7 +84,7 @@ class DDictDataset(torch.utils.data.Dataset):
             raise TypeError("target_transform is for sets with labels, which `ddict load` and ImageFolder make: here transform gets each sample as it was put, a pair as a pair")
 
     def stop(self) -> None:
-        """stop() -- remove the set and its samples from the dictionary; of several processes one does it. Not for data sets over a DDict"""
+        """stop() -- remove the set and its samples from the dictionary; if several processes call it, one does the work. Not for data sets over a DDict"""
         if not self.found:
             raise ValueError("this data set is over a dictionary of yours: remove what is yours there")
         _sets.remove(self.dict, self.name)  # type: ignore[arg-type]
@@ -103,9 +103,9 @@ class DDictDataset(torch.utils.data.Dataset):
         return i + n if i < 0 else i
 
     def _samples(self, indices: List[int], whole: bool = False) -> Any:
-        """whole: collate() gets them next, and nobody else"""
+        """whole: the result goes to collate() only"""
         keys, labels = self.keys, self.labels
-        if len(indices) > 4 and isinstance(keys, _sets.Numbered):  # as Numbered does it
+        if len(indices) > 4 and isinstance(keys, _sets.Numbered):  # as Numbered does
             prefix = keys.prefix
             wanted = [f"{prefix}{i}" for i in indices]
         else:
@@ -119,7 +119,7 @@ class DDictDataset(torch.utils.data.Dataset):
     def _values(self, keys: List[Any]) -> Iterator[Any]:
         return map(self._value, keys, _batch.read(self.dict, keys))
 
-    _as_stored = True  # but for transform and target_transform; else _value() does more
+    _as_stored = True  # samples differ from the stored values only by transform and target_transform; else _value() changes them
 
     def _value(self, key: Any, value: Any) -> Any:
         return value if self.transform is None else self.transform(value)
@@ -138,7 +138,7 @@ class DDictDataset(torch.utils.data.Dataset):
         return value if self.labels is None else (value, self._label(self.labels[i]))
 
     def __getitems__(self, indices: Any) -> List[Any]:
-        """__getitems__(indices) -- the samples, by one request for all of them; a DataLoader calls it for each batch"""
+        """__getitems__(indices) -- the samples, fetched together; a DataLoader calls it for each batch"""
         n = len(self.keys)
         indices = [i if type(i) is int and 0 <= i < n else self._index(i) for i in indices]
         if not indices or own_way(type(self)) == "__getitem__":
@@ -158,7 +158,7 @@ class DDictDataset(torch.utils.data.Dataset):
             yield from self._samples(list(range(at, min(at + AT_ONCE, len(self)))))
 
     def owners(self) -> List[int]:
-        """owners() -- for each sample the node whose managers have it"""
+        """owners() -- for each sample the node whose manager has it"""
         owner, nodes = self.dict.owner, self.dict.info["nodes"]
         return [0] * len(self) if nodes == 1 else [owner(key) % nodes for key in self.keys]
 
@@ -168,7 +168,7 @@ class DDictDataset(torch.utils.data.Dataset):
 
 @functools.lru_cache(None)
 def own_way(cls: type) -> str:
-    """Which of its own a subclass has: "__getitems__", or "__getitem__" alone, of which our __getitems__ does not know, or neither: "\""""
+    """The method that a subclass overrides: "__getitems__"; or "__getitem__" alone, which our __getitems__ would bypass; or neither: "\""""
     for c in cls.__mro__:
         if c is DDictDataset:
             break
@@ -179,8 +179,7 @@ def own_way(cls: type) -> str:
 
 
 def _asked_for_collate(dataset: DDictDataset) -> bool:
-    """Whether it is torch's DataLoader that called __getitems__(), which gives what it gets to its collate_fn and does no more, and that is collate(): so that no code of others
-    sees the samples."""
+    """Whether torch's DataLoader called __getitems__() and passes the result only to its collate_fn, and this is collate(): then no other code sees the samples."""
     frame = sys._getframe(2)
     if frame.f_code is not _FETCH:
         return False
@@ -198,7 +197,7 @@ _lock = threading.Lock()
 
 
 def _in_order(keys: Any) -> Any:
-    """keys as what has the first at [0]: a pandas.Series has there what is called 0."""
+    """keys as a sequence whose first element is [0]: in a pandas.Series, [0] is the element with the label 0."""
     if isinstance(keys, (str, bytes)):
         raise TypeError(f"keys is a list of keys, not one {type(keys).__name__}")
     if isinstance(keys, (set, frozenset)):
@@ -207,7 +206,7 @@ def _in_order(keys: Any) -> Any:
 
 
 def _to_be_put(dataset: Any) -> Any:
-    """dataset, when its samples can be told"""
+    """dataset, after a check that its samples can be put"""
     kind = type(dataset).__name__
     if hasattr(dataset, "iloc"):
         if hasattr(dataset, "columns"):
@@ -225,13 +224,13 @@ def refusal(name: str, what: str) -> ValueError:
 
 
 def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite: bool) -> None:
-    """Put the samples of an iterable as the set called name; returns when it is there, whoever put it."""
+    """Put the samples of an iterable as the set `name`; returns when the set is complete, whichever process put it."""
     fill, prefix = _fill.Fill(d, name, timeout), f"{name}/"
     look = _print.Look(_to_be_put(dataset))
     data = look.samples
     mark = fill.key(_fill.LOOK)
     by = _fill.call_name() if overwrite else None
-    if overwrite:  # but for what another rank has put by this very call
+    if overwrite:  # except a set that another rank has put by this same call
         fill.replace(lambda found: found.get("by") != by if by is not None else look.difference(found))
     else:
         fill.settle()
@@ -247,7 +246,7 @@ def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite:
             look.again()
             if d.put_new(mark, json.dumps(look.told)):
                 break
-        else:  # others put it now
+        else:  # other processes are putting it
             other = json.loads(text)
             different = look.difference({"items": other["items"] if "items" in other else look.told.get("items"), "print": other})
             if not different:
@@ -275,7 +274,7 @@ def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite:
             return ((f"{prefix}{i}", sample) for i, sample in enumerate(data))
 
     def alone(_: int) -> bytes:
-        until = time.monotonic() + UNDO_S  # others that failed may still be taking away what they had put
+        until = time.monotonic() + UNDO_S  # failed processes may still be removing their samples
         while True:
             key = next((k for k in d.keys(prefix) if k[len(prefix):].isdecimal()), None)
             if key is None:
@@ -292,21 +291,21 @@ def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite:
         _sets.write(d, {"name": name, "sources": [type(dataset).__name__], "kind": "samples", "prefix": prefix, "items": sum(map(int, results)),
                         "numbered": True, "print": look.told, **({} if by is None else {"by": by})})
 
-    with _lock:  # threads of one process: one after another
+    with _lock:  # one thread of the process at a time
         try:
             if fill.once(_fill.ALONE, alone):
                 fill.undo = undo
                 fill.run(chunks, lambda chunk: b"%d" % fill.put(chunk, pairs(chunk)), finish)
         except BaseException:
             with contextlib.suppress(Error):
-                if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # the last one that was at it
+                if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # no other process works on it any more
                     fill.clear([_fill.ALONE, _fill.LOOK])
             raise
         fill.clear([_fill.ALONE, _fill.LOOK])
 
 
 def _forget(d: DDict, name: str, prefix: str) -> None:
-    """Remove what processes left that died while they put a set of this name."""
+    """Remove the leftovers of processes that died while they put a set of this name."""
     for key in list(d.keys((_sets.MARK, name, "load"))):
         _sets.discard(d, key)
     for key in list(d.keys(prefix)):

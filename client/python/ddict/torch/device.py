@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the dictionary's memory to a GPU. Without CUDA all of it is harmless and copies to the CPU."""
+"""Copies from the dictionary's memory to a GPU. Without CUDA the functions do no harm, and copy to the CPU."""
 
 import ctypes
 import mmap
@@ -14,20 +14,20 @@ from .. import DDict
 from ._fill import dictionary
 
 _READ_ONLY = 8   # cudaHostRegisterReadOnly
-_RUN = 2 << 20   # bytes; of memory that is there in pieces, whole ones of this size are registered
+_RUN = 2 << 20   # bytes; if only parts of the memory have pages, whole pieces of this size are registered
 _registered: Dict[int, int] = {}
 _under_way: Deque[Tuple[Any, Any]] = deque()  # (event, View): the lease is held until the copy is over
 
 
 def _arenas() -> Iterator[Tuple[int, int]]:
-    """Address and length of the memory of this node's managers that is mapped here."""
+    """Address and length of the arenas of this node's managers that are mapped here."""
     with open("/proc/self/maps") as f:
         for low, high in re.findall(r"^([0-9a-f]+)-([0-9a-f]+) r--s .*/memfd:ddict-arena\b", f.read(), re.MULTILINE):
             yield int(low, 16), int(high, 16) - int(low, 16)
 
 
 def _filled(address: int, size: int) -> Iterator[Tuple[int, int]]:
-    """The parts that have pages: registering the others would make the managers' memory larger than was asked for."""
+    """The parts that have pages. Registering the others would populate them, and use memory that is not needed yet."""
     libc, page = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
     there = ctypes.create_string_buffer(-(-size // page))
     if libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), there):
@@ -45,7 +45,7 @@ def _filled(address: int, size: int) -> Iterator[Tuple[int, int]]:
 
 
 def _new(address: int, size: int) -> Iterator[Tuple[int, int]]:
-    """What of it is not registered: CUDA refuses memory of which a part is."""
+    """The parts that are not registered yet: CUDA refuses a range that overlaps a registered one."""
     end = address + size
     for start, length in sorted(_registered.items()):
         if address < start + length and start < end:
@@ -57,7 +57,7 @@ def _new(address: int, size: int) -> Iterator[Tuple[int, int]]:
 
 
 def _refused(code: Any) -> int:
-    """The error, or 0. CUDA keeps one as the thread's last, and torch raises that behind its next kernel, whatever it was: so here is one."""
+    """The error code, or 0. CUDA keeps the thread's last error, and torch would raise it after its next kernel; so a kernel is run here."""
     code = int(code)
     if code:
         try:
@@ -68,15 +68,15 @@ def _refused(code: Any) -> int:
 
 
 def register(d: Optional[DDict] = None) -> int:
-    """register(d=None) -- let the GPU read the memory of this node's managers itself; the bytes registered, 0 without CUDA
+    """register(d=None) -- let the GPU read the memory of this node's managers directly; returns the bytes registered, 0 without CUDA
 
-    Copies to the device then need no copy through pinned memory. What has pages by now is registered: call it when the data is there, and
-    again for what came since. When CUDA refuses, a warning says so, and copies go on as before.
+    Copies to the device then need no pinned memory in between. Only memory that has pages already is registered: call it when the data is there, and
+    again after more data was put. If CUDA refuses, a warning says so, and copies work as before.
     """
     if not torch.cuda.is_available():
         return 0
     d = dictionary(d)
-    len(d)  # it is attached, and its memory mapped
+    len(d)  # attaches if needed, so that the arenas are mapped
     torch.cuda.init()
     for address, size in [new for arena in _arenas() for part in _filled(*arena) for new in _new(*part)]:
         failed = _refused(torch.cuda.cudart().cudaHostRegister(address, size, _READ_ONLY))
@@ -104,7 +104,7 @@ def _to(value: Any, device: torch.device) -> Any:
 def get_to(key: Any, device: Any, d: Optional[DDict] = None) -> Any:
     """get_to(key, device, d=None) -- the value of key with its tensors on device, copied there from the dictionary's memory
 
-    The copies run on the current stream; the value stays where it is until they are over.
+    The copies run on the current stream; a lease keeps the value until they are over.
     """
     d, device = dictionary(d), torch.device(device)
     if device.type != "cuda":

@@ -19,7 +19,7 @@ Wanted = Callable[[str], bool]
 
 
 class File(io.BytesIO):
-    """A stored file, as loader gets it: to be read, with the path it came from as its name"""
+    """A stored file as the loader gets it: readable, with its path as its name"""
 
     def __init__(self, name: str, data: bytes) -> None:
         super().__init__(data)
@@ -37,12 +37,12 @@ def pil_loader(file: Any) -> Any:
 
 
 def is_image(path: str) -> bool:
-    """is_image(path) -- whether its name is that of an image"""
+    """is_image(path) -- whether the path has the extension of an image"""
     return path.lower().endswith(EXTENSIONS)
 
 
 def _scan(root: str, wanted: Wanted, allow_empty: bool) -> Tuple[List[str], List[Tuple[str, int]]]:
-    """The classes of a folder, and (path, class) of the wanted files, as torchvision walks it."""
+    """The classes of a folder, and (path, class) of the wanted files, in torchvision's order."""
     classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
     if not classes:
         raise FileNotFoundError(f"{root}: no folder of a class in it")
@@ -57,13 +57,13 @@ def _scan(root: str, wanted: Wanted, allow_empty: bool) -> Tuple[List[str], List
 
 
 def _of_folder(d: DDict, name: str, root: str) -> bool:
-    """Whether the set of this name is of the folder, or is being put by somebody, of any folder"""
+    """Whether the set of this name is of this folder, or some process is putting a set of this name"""
     found = _sets.find(d, name)
     return found is None or root in found.get("sources", ())
 
 
 def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, timeout: Optional[float]) -> None:
-    """Put the files below root as a set, with all processes that want it; one looks which there are."""
+    """Put the files below root as a set, together with all processes that want it; one process lists the files."""
     fill, plan_key = _fill.Fill(d, name, timeout), (_sets.MARK, name, "plan")
 
     def scan(_: int) -> bytes:
@@ -74,9 +74,9 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         return
     try:
         classes, files = d[plan_key]
-    except KeyError:  # it is all done, and cleaned up
+    except KeyError:  # the set is complete, and the marks are removed
         return
-    size, fresh = _fill.chunk_size(len(files)), set()  # fresh: files that were not there before
+    size, fresh = _fill.chunk_size(len(files)), set()  # fresh: files that were not stored before
 
     def read(mine: List[Tuple[str, int]], sizes: "array[int]") -> Iterator[Tuple[str, bytes]]:
         for path, _ in mine:
@@ -95,7 +95,7 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
     def undo(chunk: int) -> None:
         others = {key[1] for key in d.keys((_sets.MARK,)) if type(key) is tuple and len(key) > 1} - {name}
         if any(_of_folder(d, other, root) for other in others):
-            return  # their files are the same ones
+            return  # another set of this folder has the same files
         for path, _ in files[chunk * size:(chunk + 1) * size] if chunk >= 0 else ():
             if path in fresh:
                 _sets.discard(d, path)
@@ -115,7 +115,7 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         fill.run(chunks, work, finish)
     except BaseException:
         with contextlib.suppress(Error):
-            if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # the last one that was at it
+            if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # no other process works on it any more
                 fill.clear([-2])
                 _sets.discard(d, plan_key)
         raise
@@ -125,7 +125,7 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
 
 def _see_that_it_is_the_same(fill: _fill.Fill, root: str, overwrite: bool) -> None:
     def other(found: Any) -> Optional[str]:
-        """Of which folder the set is, when it was put by us and of another one"""
+        """The folder of the set, if ImageFolder put it and it is another folder"""
         source = str(found["sources"][0]) if found.get("images") and found.get("sources") else None
         return source if source is not None and os.path.isdir(root) and os.path.abspath(source) != os.path.abspath(root) else None
 
@@ -141,13 +141,12 @@ class ImageFolder(DDictDataset):
     """ImageFolder(root, transform=None, target_transform=None, loader=pil_loader, is_valid_file=None, allow_empty=False, *, name=None, d=None, timeout=None, overwrite=False)
 
     torchvision's ImageFolder, with the same arguments, order, classes and labels: root/class/image. The files are read into the dictionary once, by all processes
-    that make it at the same time, and then only from there; torchvision is not needed. root may also be a tar or zip with such a folder in it, which ddict.load()
+    that make it at the same time, and later only from there; torchvision is not needed. root may also be a tar or zip that contains such a folder, which ddict.load()
     then reads, or the name of a set that `ddict load` or --ddict-load put there.
 
-    loader gets the stored file as a binary file object, whose .name is its path. is_valid_file says of a path whether it is one (None: by its extension). name: of the
-    set, root where it is not given; the keys are the files' paths. Files that change later are not read again; a set of this name that is of another folder is a
-    ValueError, or is replaced with overwrite=True. A class without an image is a FileNotFoundError, wherever
-    the images come from, unless allow_empty.
+    loader gets the stored file as a binary file object, whose .name is its path. is_valid_file tells whether a path is an image (None: by its extension). name: the
+    set's name (default: root); the keys are the files' paths. Files that change later are not read again; a set of this name from another folder raises ValueError,
+    or is replaced with overwrite=True. A class without an image raises FileNotFoundError, wherever the images come from, unless allow_empty.
     """
 
     _as_stored = False
@@ -178,7 +177,7 @@ class ImageFolder(DDictDataset):
         self.class_to_idx = {c: i for i, c in enumerate(self.classes)}
 
     def _keep(self, wanted: Wanted) -> None:
-        """Leave out what came with the set and is no image."""
+        """Leave out items of the set that are no images."""
         good = [wanted(str(key)) for key in self.keys]
         if not all(good):
             self.keys = list(itertools.compress(self.keys, good))
@@ -191,7 +190,7 @@ class ImageFolder(DDictDataset):
             raise FileNotFoundError(f"{self.name}: no file in it is an image of the class {', '.join(empty)}; allow_empty=True takes such classes, too")
 
     def _values(self, keys: List[Any]) -> Iterator[Any]:
-        """One file after another is copied, decoded and forgotten: a batch of them at once is memory that the allocator gives back, and faults in again, for every batch."""
+        """Copy, decode and free one file after another: for a whole batch at once the allocator would return the memory to the kernel and fault it in again each time."""
         for key, view in zip(keys, self.dict._view_many(keys)):
             if view is None:
                 raise KeyError(key)
@@ -218,8 +217,8 @@ class ImageFolder(DDictDataset):
 class S3ImageFolder(ImageFolder):
     """S3ImageFolder(bucket, prefix="", transform=None, target_transform=None, anon=False, *, ...) or S3ImageFolder("s3://bucket/prefix", ...)
 
-    An ImageFolder in a bucket, called as dask-pytorch-ddp's class of this name, by s3_bucket= and s3_prefix=, or with a URL and ImageFolder's arguments. ddict.load()
-    reads the objects into the dictionary, once and on all nodes, with the credentials, region and endpoint that the AWS tools would use; anon=True: with none.
+    An ImageFolder in a bucket. Its arguments are those of dask-pytorch-ddp's class of this name, s3_bucket= and s3_prefix=, or a URL and ImageFolder's arguments.
+    ddict.load() reads the objects into the dictionary once, on all nodes, with the credentials, region and endpoint that the AWS tools would use; anon=True: unsigned.
     """
 
     def __init__(self, *args: Any, s3_bucket: Optional[str] = None, s3_prefix: str = "", **kwds: Any) -> None:

@@ -13,21 +13,21 @@ from ._batch import collate
 from .dataset import AT_ONCE, DDictDataset, own_way
 from .samplers import DistributedSampler
 
-_EPOCH, _DONE, _SEED, _SHUFFLE = range(4)  # of _where
+_EPOCH, _DONE, _SEED, _SHUFFLE = range(4)  # indices of _where
 
 
 class DDictIterableDataset(IterableDataset):
     """DDictIterableDataset(dataset, batch_size=None, *, shuffle=True, seed=0, drop_last=False, collate_fn=collate, ahead=2, num_replicas=None, rank=None)
 
-    The samples of a DDictDataset, or of what one can be made of, as an iterable of this rank's batches: for DataLoader(it, batch_size=None, num_workers=N), or to be
-    iterated over as it is. Order, shares and rules are those of DistributedSampler and batch_size: the batches are the same, and come in the same order,
-    whatever the number of workers, each of which reads its share of them. A thread has `ahead` of them fetched and collated while the loop is busy with another. drop_last leaves out
-    what would not be whole, of the ranks' shares and of batches.
+    The samples of a DDictDataset, or of data that one can be made of, as an iterable of this rank's batches: for DataLoader(it, batch_size=None, num_workers=N), or for
+    direct iteration. Order, shares and rules are those of DistributedSampler and batch_size: the batches and their order are the same for any number of workers, each of
+    which reads a share of the batches. A thread fetches and collates `ahead` batches while the loop works on another. drop_last leaves out incomplete shares of ranks
+    and incomplete batches.
 
-    With batch_size None it gives single samples, and workers take turns in them: for a DataLoader that makes the batches.
+    With batch_size None it gives single samples, which workers read in turn: for a DataLoader that makes the batches.
 
-    set_epoch() before each epoch, which persistent workers learn, too. state_dict() and load_state_dict() go on in the middle of an epoch, on any number of ranks and
-    workers; ddict.torch.DataLoader has both and knows how many batches were used.
+    Call set_epoch() before each epoch; persistent workers learn of it, too. state_dict() and load_state_dict() continue in the middle of an epoch, on any number of ranks
+    and workers; ddict.torch.DataLoader has both, and knows how many batches were used.
     """
 
     def __init__(self, dataset: Any, batch_size: Optional[int] = None, *, shuffle: bool = True, seed: int = 0, drop_last: bool = False,
@@ -40,12 +40,12 @@ class DDictIterableDataset(IterableDataset):
         self.batch_size, self.drop_last, self.ahead = batch_size, drop_last, ahead
         self.collate_fn = collate if collate_fn is None else collate_fn
         self._sampler = DistributedSampler(self.dataset, num_replicas, rank, shuffle, seed, drop_last)
-        self._where = torch.tensor([0, 0, seed, shuffle], dtype=torch.int64).share_memory_()  # workers that persist see it change
-        self._given = 0  # of this process's pass
-        self._over = self._loaded_over = False  # the pass gave all that it had; the state that was loaded says so
+        self._where = torch.tensor([0, 0, seed, shuffle], dtype=torch.int64).share_memory_()  # shared, so that persistent workers see changes
+        self._given = 0  # batches that this process's pass has given
+        self._over = self._loaded_over = False  # the pass has ended; the loaded state was of an ended pass
 
     def _begin(self) -> None:
-        """A pass begins, in the process that asks for batches: after one that is over the next is whole."""
+        """Begin a pass, in the process that asks for batches. After a pass that has ended, the next one is whole."""
         if self._over:
             self._where[_DONE] = 0
         self._over = self._loaded_over = False
@@ -58,11 +58,11 @@ class DDictIterableDataset(IterableDataset):
 
     @property
     def epoch(self) -> int:
-        """the epoch that the next pass is of"""
+        """the epoch of the next pass"""
         return int(self._where[_EPOCH])
 
     def set_epoch(self, epoch: int) -> None:
-        """set_epoch(epoch) -- of which the next pass is. One that load_state_dict() left in its middle goes on when it is named again"""
+        """set_epoch(epoch) -- set the epoch of the next pass. If it is the epoch that load_state_dict() left in the middle, that one goes on"""
         if epoch != self.epoch:
             self._where[_EPOCH], self._where[_DONE] = epoch, 0
             self._over = self._loaded_over = False
@@ -97,7 +97,7 @@ class DDictIterableDataset(IterableDataset):
         return self.collate_fn(self.dataset._samples(indices.tolist(), True) if ours else self.dataset.__getitems__(indices.tolist()))
 
     def _fetched(self, parts: Any) -> Iterator[Any]:
-        """What _read() makes of each part, by a thread that is `ahead` of it"""
+        """The result of _read() for each part; a thread reads `ahead` parts in advance"""
         if self.ahead == 0:
             yield from map(self._read, parts)
             return
@@ -109,7 +109,7 @@ class DDictIterableDataset(IterableDataset):
                 ready = under_way.popleft().result()
                 under_way.extend(thread.submit(self._read, part) for part in itertools.islice(rest, 1))
                 yield ready
-        finally:  # also where the loop ends early
+        finally:  # also if the loop ends early
             thread.shutdown(cancel_futures=True)
 
     def _pass(self, parts: Any) -> Iterator[Any]:
@@ -121,13 +121,13 @@ class DDictIterableDataset(IterableDataset):
         self._over = True
 
     def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
-        """state_dict(taken=None) -- where the pass stands after this rank, and each other one, has used so many batches of it (or samples, without batch_size); None: those that this
-        process's own loop was given. With workers the samples of a DataLoader that makes the batches come in another order, and no state tells them"""
+        """state_dict(taken=None) -- the state of the pass after every rank has used `taken` batches of it (or samples, without batch_size); None: the number that this
+        process's own loop was given. If a DataLoader with workers makes the batches, samples come in another order, which no state can describe"""
         taken = self._given if taken is None else taken
         return self._order().state_dict(taken * (self.batch_size or 1))
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """load_state_dict(state) -- the next pass goes on from there; the one after it is whole. As DistributedSampler's"""
+        """load_state_dict(state) -- continue from state with the next pass; the one after it is whole. As DistributedSampler's"""
         self._sampler.load_state_dict(state)
         self._where.copy_(torch.tensor([state["epoch"], state["done"], state["seed"], state["shuffle"]], dtype=torch.int64))
         self._given = 0

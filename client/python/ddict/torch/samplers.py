@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which rank reads which samples, and when.
+"""Samplers: which rank reads which samples, and when.
 
-An epoch has one global order: a permutation that follows from seed, epoch and the number of samples alone. Ranks take turns in it: of W ranks, rank r gets
-the elements r, r + W, r + 2 W and so on. So whatever the number of ranks, and of their workers, the first k samples that all ranks together have read
-are the first k of that order; where ranks times batch size is the same, so is each step's set of samples. A state says how far the ranks
-had come, and any number of ranks can go on from there.
+An epoch has one global order: a permutation that depends only on seed, epoch and the number of samples. Ranks take turns: of W ranks, rank r gets
+the elements r, r + W, r + 2 W and so on. So for any number of ranks and workers, the first k samples that all ranks together have read are the first k of
+that order; if ranks times batch size is the same, so is the set of samples of each step. A state says how far the ranks were, and any number of
+ranks can go on from there.
 """
 
 import base64
@@ -16,8 +16,8 @@ from torch.utils.data import Sampler
 
 from . import _fill
 
-VERSION = 1   # of a state
-CHUNK = 4096  # indices made to Python's integers at a time
+VERSION = 1   # version of a state
+CHUNK = 4096  # indices converted to Python's integers at a time
 
 
 def _place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
@@ -32,13 +32,13 @@ def _place(rank: Optional[int], world: Optional[int]) -> Tuple[int, int]:
 class DistributedSampler(Sampler):
     """DistributedSampler(dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False)
 
-    As torch's own of this name, with the same arguments, order and rules: without drop_last the first samples of the order are read
-    again at its end, so that all ranks have as many; with drop_last the last ones are left out. rank and num_replicas come from torch.distributed
-    or else ddict.runtime. set_epoch() before each epoch.
+    As torch's sampler of this name, with the same arguments, order and rules: without drop_last the first samples of the order are read
+    again at its end, so that all ranks read the same number; with drop_last the last samples are left out. rank and num_replicas come from
+    torch.distributed, or else from ddict.runtime. Call set_epoch() before each epoch.
 
-    state_dict() and load_state_dict() go on in the middle of an epoch, on any number of ranks. state_dict(taken) wants to be told how many samples
-    this rank has used of the epoch's; without, it takes those that were handed out, of which a DataLoader with workers is ahead by what it
-    has prefetched. ddict.torch.DataLoader knows: use its state_dict().
+    state_dict() and load_state_dict() continue in the middle of an epoch, on any number of ranks. taken of state_dict(taken) is the number of samples
+    of the epoch that this rank has used; without it, the number of samples handed out counts, which for a DataLoader with workers includes
+    prefetched ones. ddict.torch.DataLoader knows the right number: use its state_dict().
     """
 
     def __init__(self, dataset: Any, num_replicas: Optional[int] = None, rank: Optional[int] = None, shuffle: bool = True, seed: int = 0,
@@ -46,17 +46,17 @@ class DistributedSampler(Sampler):
         self.rank, self.num_replicas = _place(rank, num_replicas)
         self.dataset, self.shuffle, self.seed, self.drop_last = dataset, shuffle, seed, drop_last
         self.count, self.epoch = len(dataset), 0
-        self._given = 0      # by this rank, of the running pass
-        self._over = False   # the pass gave all that it had
+        self._given = 0      # samples of the running pass that this rank was given
+        self._over = False   # the pass has ended
         self._reset()
 
     def _reset(self) -> None:
-        """The next pass is whole."""
-        self._done = 0  # of the global order, when the pass begins
+        """Make the next pass whole."""
+        self._done = 0  # samples of the global order that were read before the pass
         self._over = self._loaded_over = False
 
     def set_epoch(self, epoch: int) -> None:
-        """set_epoch(epoch) -- of which the next pass is. One that load_state_dict() left in its middle goes on when it is named again, and is empty when it was left at its end"""
+        """set_epoch(epoch) -- set the epoch of the next pass. If it is the epoch that load_state_dict() left in the middle, that one goes on; if it had ended, the pass is empty"""
         if epoch != self.epoch:
             self.epoch = epoch
             self._reset()
@@ -72,21 +72,21 @@ class DistributedSampler(Sampler):
         return torch.randperm(self.count, generator=generator)
 
     def _share(self, left: int) -> int:
-        """Samples for each rank where so many are left."""
+        """The samples of each rank if `left` samples are left."""
         return left // self.num_replicas if self.drop_last else -(-left // self.num_replicas)
 
     def _mine(self) -> torch.Tensor:
-        """The indices of this rank, from where the pass begins."""
+        """The indices of this rank from the beginning of the pass."""
         order = self.order()
         rest = order[self._done:]
         total = self._share(len(rest)) * self.num_replicas
-        if total > len(rest):  # some once more, from the front: of the whole order, as torch does it
+        if total > len(rest):  # repeat some from the front of the whole order, as torch does
             more = total - len(rest)
             rest = torch.cat([rest, order.repeat(-(-more // len(order)))[:more]])
         return rest[self.rank:total:self.num_replicas]
 
     def _left(self) -> int:
-        """Samples of the global order that the next pass has; or the running one, until all of it was given."""
+        """Samples of the global order in the running pass until it has ended, else in the next one."""
         return self.count if self._over else self.count - self._done
 
     def __len__(self) -> int:
@@ -106,14 +106,14 @@ class DistributedSampler(Sampler):
         return self._give(self._mine())
 
     def state_dict(self, taken: Optional[int] = None) -> Dict[str, Any]:
-        """state_dict(taken=None) -- where the pass stands after this rank, and each other one, has used taken samples of it"""
+        """state_dict(taken=None) -- the state of the pass after every rank has used `taken` samples of it"""
         taken = self._given if taken is None else taken
         return {"version": VERSION, "seed": self.seed, "epoch": self.epoch, "count": self.count, "shuffle": self.shuffle,
                 "done": min(self._done + taken * self.num_replicas, self.count)}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """load_state_dict(state) -- the next pass goes on from there. Where the state is of the end of a pass the next one is whole, unless set_epoch() names that epoch
-        again: then nothing of it is left"""
+        """load_state_dict(state) -- continue from state with the next pass. If the state is of the end of a pass, the next one is whole, unless set_epoch() sets the
+        same epoch again: then it is empty"""
         self._check(state)
         self.seed, self.epoch, self.shuffle, self._done = state["seed"], state["epoch"], state["shuffle"], state["done"]
         self._loaded()
@@ -130,7 +130,7 @@ class DistributedSampler(Sampler):
 
 
 def _nodes(d: Any, rank: int, world: int) -> List[int]:
-    """For each rank the node of the dictionary on which it runs."""
+    """For each rank the number of its node in the dictionary."""
     mine = d.info["node_id"]
     if world == 1 or d.info["nodes"] == 1:
         return [mine] * world
@@ -148,12 +148,12 @@ def _nodes(d: Any, rank: int, world: int) -> List[int]:
 class LocalSampler(DistributedSampler):
     """LocalSampler(dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False, *, nodes=None, owners=None)
 
-    As DistributedSampler, but each rank first gets samples that its own node has, in the global order, and those of other nodes when there are none left. All
-    ranks have as many, and together they read every sample once, by the same rules. Which samples make a step depends on where they lie; so does
-    what a state holds: a bit for each sample.
+    As DistributedSampler, but each rank first gets the samples of its own node, in the global order, and after them samples of other nodes. All
+    ranks read the same number of samples, and together they read every sample once, by the same rules. The samples of a step depend on where the samples are;
+    therefore a state has a bit for each sample.
 
-    dataset: a DDictDataset. All ranks have to make it. nodes: for each rank the node of the dictionary on which it runs (None: they ask each other); owners: for each
-    sample the node that has it (None: dataset.owners()). .stats counts the samples handed out: {"local": n, "remote": n}.
+    dataset: a DDictDataset. All ranks have to make the sampler. nodes: for each rank the number of its node in the dictionary (None: the ranks exchange them);
+    owners: for each sample the number of the node that has it (None: dataset.owners()). .stats counts the samples handed out: {"local": n, "remote": n}.
     """
 
     def __init__(self, dataset: Any, num_replicas: Optional[int] = None, rank: Optional[int] = None, shuffle: bool = True, seed: int = 0,
@@ -167,10 +167,10 @@ class LocalSampler(DistributedSampler):
 
     def _reset(self) -> None:
         super()._reset()
-        self._mask = torch.zeros(self.count, dtype=torch.bool)  # read before the pass begins
+        self._mask = torch.zeros(self.count, dtype=torch.bool)  # samples read before the pass
 
     def _plan(self) -> List[Tuple[torch.Tensor, torch.Tensor]]:
-        """For each rank its own node's samples, and then the others."""
+        """For each rank the samples of its own node, and the others it reads after them."""
         order = self.order()
         rest = order[~self._mask[order]]
         share = self._share(len(rest))
