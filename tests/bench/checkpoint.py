@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""checkpoint.py - how long a checkpoint of a model holds up the training: to the dictionary, to a file, and merely copied in memory, in turn.
+"""checkpoint.py - the time that a checkpoint takes from the training: to the dictionary, to a file, and as a mere copy in memory, in turn.
 
     ddict run --managers=2 --mem=2G -- python3 tests/bench/checkpoint.py FOLDER [--mib 256] [--rounds 7]
 
-submit: what submit_checkpoint() takes of the training. stored: until it is in the dictionary. file: torch.save() to FOLDER with fsync. clone: the tensors copied. Each
-begins when the one before has ended. Medians, and of each round's ratios the median.
+submit: time of submit_checkpoint(), during which the training waits. stored: time until the checkpoint is in the dictionary. file: torch.save() to FOLDER with fsync.
+clone: a copy of the tensors. Each begins after the one before has ended. Prints medians, and the median of the rounds' ratios.
 """
 import argparse
 import os
@@ -39,7 +39,7 @@ def main():
     state = {f"layer{i}": torch.randn(args.mib << 14) for i in range(16)}
     path, rounds, load = os.path.join(args.folder, "checkpoint.pt"), [], [os.getloadavg()[0]]
     with ResultsHandler("bench") as results:
-        for i in range(args.rounds + 1):  # the first is not counted: all memory is new then
+        for i in range(args.rounds + 1):  # the first round is not counted, because its memory is not populated yet
             submit = clocked(lambda: results.submit_checkpoint("model.pt", state))
             behind = clocked(results.flush)
             file = clocked(lambda: to_file(state, path))

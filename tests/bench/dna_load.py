@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-Load a synthetic file of DNA and RNA sequences into the dictionary, one put a line from one process, and read it back.
+Load a synthetic file of DNA and RNA sequences into the dictionary, one put for each line from one process, and read it back.
 
     ddict run --managers=2 --mem=512M -- python3 dna_load.py [--size GB] [--file FILE]
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many jobs with a dictionary on a cluster of contrib/devcluster, one after another and several at once: how long they take to begin and to end, and
-whether anything is left: processes, sockets, descriptors, threads and memory of Slurm's daemons, cgroups, files. As root.
+"""Run many jobs with a dictionary on a cluster of contrib/devcluster, one after another and several at once: measure how long they take to begin and to end,
+and check that nothing is left: processes, sockets, descriptors, threads and memory of Slurm's daemons, cgroups, files. Needs root.
 
-begin: from the call of srun or sbatch to the first line of the last task (of the script). end: from the last line of the last task (of the script)
-until srun has returned, until squeue does not list the job any more. Both are also measured for jobs without a dictionary, to compare.
+begin: from the call of srun or sbatch to the first output line of the last task (or of the script). end: from the last output line of the last task (or of the
+script) until srun has returned, or squeue does not list the job any more. Both are also measured for jobs without a dictionary, for comparison.
 """
 import argparse
 import concurrent.futures
@@ -19,8 +19,8 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 DEVCLUSTER = os.environ.get("DEVCLUSTER", os.path.join(HERE, "../../contrib/devcluster/devcluster"))
 LIMIT = 180  # seconds that a job may take on a loaded machine
-SETTLE = 30  # seconds in which what a job used must be free again; KillWait is 5
-# What each task does with the dictionary: a key of its own, and that of each other.
+SETTLE = 30  # seconds until a job's resources must be free again; KillWait is 5
+# Each task puts a key of its own and reads the keys of all others.
 USE = ('ddict put k$SLURM_PROCID v || exit 1; i=0; while [ $i -lt $SLURM_NTASKS ]; do '
        'test "$(ddict get --wait 60 k$i)" = v || exit 1; i=$((i + 1)); done; ')
 TASK = 'echo "B $(date +%%s.%%N)"; %secho "E $(date +%%s.%%N)"'
@@ -74,7 +74,7 @@ def job_sbatch(a, how, i):
 
 
 def work(a):
-    """Print the result of each job, a JSON object a line."""
+    """Print the result of each job as one line of JSON."""
     one = job_srun if a.work.endswith("srun") else job_sbatch
     with concurrent.futures.ThreadPoolExecutor(a.at_once) as pool:
         for r in pool.map(lambda i: one(a, a.work, i), range(a.count)):
@@ -106,14 +106,14 @@ def groups():
 
 
 def slurm_forgot(had):
-    """The freezer's cgroup of one job, without a process: Slurm 22.05 leaves it now and then, when two steps end at the same moment, also without us. Remove it."""
+    """Remove the freezer cgroup of a job if it has no process: Slurm 22.05 sometimes leaves it when two steps end at the same moment, also without our plugin."""
     new = sorted(groups() - had, reverse=True)
     jobs = {re.sub(r"(/job_[0-9]+).*", r"\1", path) for path in new if "/job_" in path}
     if len(jobs) > 1 or any(not path.startswith("/sys/fs/cgroup/freezer/") for path in new):
         return False
     try:
         for path in new:
-            os.rmdir(path)  # fails where a process is
+            os.rmdir(path)  # fails if a process is in it
     except OSError:
         return False
     print("  Slurm forgot %s" % ", ".join(new))
@@ -121,7 +121,7 @@ def slurm_forgot(had):
 
 
 def state():
-    """What there is now, by name."""
+    """The present number of each kind of resource, by name."""
     now = {}
     processes = [line.split() for line in devcluster("ps").splitlines()]
     now["processes"] = len(processes)
@@ -142,7 +142,7 @@ def state():
 
 
 def grown(before, now):
-    """What must not be more than before. Memory is judged apart; a connection that was closed takes its time to go (TIME-WAIT)."""
+    """The resources that have grown. Memory is judged separately; TCP sockets are ignored, because a closed connection stays for a while (TIME-WAIT)."""
     return {k: (before.get(k, 0), n) for k, n in now.items() if n > before.get(k, 0) and not k.startswith(("memory", "TCP"))}
 
 
@@ -162,7 +162,7 @@ def jobs(a, how, count, at_once):
     run = lambda *words: [json.loads(line) for line in devcluster(*argv, *words, timeout=LIMIT * count).splitlines()]
     results = run()
     bad = [r for r in results if "bad" in r]
-    if bad and how.startswith("plain"):  # without us: what Slurm does on a loaded machine
+    if bad and how.startswith("plain"):  # a job without a dictionary can fail on a loaded machine, too
         print("%s, so once more: %s" % (how, bad[0]["bad"]), file=sys.stderr)
         results = [r for r in results if r not in bad] + run("--count", str(len(bad)), "--at-once", "1")
     good = [r for r in results if "bad" not in r]
@@ -194,7 +194,7 @@ def main():
         idle = state()
         plain = "plain-" + ("srun" if how == "srun" else "sbatch")
         good &= jobs(a, plain, max(3, a.count // 5), 1)
-        good &= jobs(a, how, 3, 1)  # what a daemon keeps for ever is there after these
+        good &= jobs(a, how, 3, 1)  # after these jobs the daemons have allocated what they never free
         before = settled(idle, SETTLE / 3)
         had = groups()
         good &= jobs(a, how, a.count, 1)

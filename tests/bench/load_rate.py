@@ -1,24 +1,24 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-How fast `ddict load` is beside `tar -x` of the same archive to a local disk, and beside plain reading of it.
+Compare the speed of `ddict load` with `tar -x` of the same archive to a local disk, and with plain reading.
 
     ddict run --managers=2 --mem=1500M -- python3 tests/bench/load_rate.py [--rounds 5]
     ddict run --managers=2 --mem=3G -- python3 tests/bench/load_rate.py --tiny 2000000
 
-JPEGs of about 110 KB (contrib/examples/imagenet/make_images.py: numpy, Pillow) are made once and packed as tar, .tgz (gzip), .tar.zst (zstd) and a tar of a tar
-for each class. Each round takes in turn, for each of them:
+JPEGs of about 110 KB (contrib/examples/imagenet/make_images.py: numpy, Pillow) are made once and packed as tar, .tgz (gzip), .tar.zst (zstd) and a tar with one tar
+for each class. Each round measures for each archive, in turn:
 
-    read      the archive in pieces of 1 MiB, and nothing done with it
-    unpack    gzip -dc or zstd -dc to /dev/null (compressed ones)
-    tar -x    to a new folder; of a tar of tars then each inner one to a folder of its class. Over when tar is: the files are in the page cache
-    on disk   the same, and syncfs: over when they are on the disk
+    read      read the archive in pieces of 1 MiB, and do nothing else
+    unpack    gzip -dc or zstd -dc to /dev/null (compressed archives)
+    tar -x    unpack to a new folder, inner tars to a folder for each class. Ends when tar ends: the files are in the page cache
+    on disk   the same, and syncfs: ends when the files are on the disk
     load      `ddict load` into the dictionary, which was emptied before
 
-The archive is in the page cache, with --cold it is not; the dictionary's pages are there. A ratio is of one round: how many times as fast the load is. The load
-reads with several threads, the others have one; processor time (medians; of the load with the managers', on one node; of the kernel's own threads, which write
-to the disk, none) says what each costs. --tiny makes a tar of N members of 32 bytes, loads it once, and looks at the count and at values. Times are printed, not
-judged.
+The archive is in the page cache, unless --cold is given; the dictionary's pages are populated. A ratio compares times of one round: how many times as fast the load
+is. The load reads with several threads, the others have one; the processor time tells what each costs (medians; for the load including the managers, on one node;
+without the kernel's threads that write to the disk). --tiny makes a tar of N members of 32 bytes, loads it once, and checks the count and values. Times are printed,
+not judged.
 """
 
 import argparse
@@ -45,10 +45,10 @@ PIECE = 1 << 20
 POPULATE_S = 60
 
 
-# --- programs; each has a session of its own, so that it ends with all its children ---
+# --- programs; each runs in its own session, so that all its children can be ended with it ---
 
 def program(*command, watch=None, **kw):
-    """What it wrote to stdout, and its resource usage. watch(pid) is called while it runs."""
+    """Run a program; return its stdout and its resource usage. watch(pid) is called while it runs."""
     p = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, **kw)
     try:
         if watch is not None:
@@ -77,7 +77,7 @@ def stop(signum, _):
 
 
 def load_file(args, path, **kw):
-    """The summary of ddict load, and its resource usage."""
+    """Run ddict load; return its summary and its resource usage."""
     out, usage = program(args.ddict, "load", "--json", "--quiet", "--set=load_rate", path, stdout=subprocess.PIPE, **kw)
     return json.loads(out), usage
 
@@ -85,7 +85,7 @@ def load_file(args, path, **kw):
 # --- archives ---
 
 def classes_of(path):
-    """(name of the class, its members as (name, bytes)) of a tar of tars."""
+    """(class name, members as (name, bytes)) for each class of a tar of tars."""
     with tarfile.open(path) as outer:
         for inner in outer:
             with tarfile.open(fileobj=io.BytesIO(outer.extractfile(inner).read())) as tar:
@@ -130,7 +130,7 @@ def extract(path, folder, of_tars):
 
 
 def sync(folder):
-    """What others write to the same file system is waited for, too."""
+    """syncfs. It also waits for writes of other processes to the same file system."""
     fd = os.open(folder, os.O_RDONLY)
     rc = ctypes.CDLL(None, use_errno=True).syncfs(fd)
     os.close(fd)
@@ -145,7 +145,7 @@ def seconds(action, *args, **kw):
 
 
 def cpu_seconds(d=None):
-    """Ours, our children's that ended, and the managers' of d."""
+    """Processor time of this process, its ended children and the managers of d."""
     ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     ticks = 0
     for s in d.stats if d is not None else []:
@@ -169,7 +169,7 @@ def files_count(folder):
 
 
 def round_of(d, args, form, path, members, size, folder):
-    """{what: seconds}, the same of processor time"""
+    """One round: {measurement: seconds}, and the same with processor time"""
     took, cpu = {}, {}
     ready = forget if args.cold else read
 
@@ -255,7 +255,7 @@ def tiny_write(path, n):
 
 
 class Peak:
-    """Most private memory of a process; its figure of resource usage counts the pages of the dictionary it wrote to, too."""
+    """Peak private memory of a process. Its resource usage would also count the dictionary's pages that it wrote to."""
 
     def __init__(self):
         self.kib = 0
@@ -279,7 +279,7 @@ def tiny(d, args, folder):
     took = time.perf_counter() - start
     filled = used(d)
     parts = json.loads(d[("ddict.set", "load_rate")])["parts"]
-    extra = 1 + 3 * parts  # what makes them a set: head; keys, sizes, labels
+    extra = 1 + 3 * parts  # the keys of the set itself: one head; and for each part keys, sizes, labels
     if said["items"] != n or said["bytes"] != 32 * n or len(d) != n + extra:
         sys.exit(f"{said['items']} items, {said['bytes']} bytes; {len(d)} keys instead of {n + extra}")
     looked = sorted({0, n - 1, *random.Random(n).sample(range(n), min(n, 10000))})
@@ -305,7 +305,7 @@ def used(d):
 
 
 def populated(d):
-    """Its memory's pages come behind its start."""
+    """Wait until the dictionary's memory is populated, which goes on after its start."""
     seen, since = -1, time.monotonic()
     while time.monotonic() < since + POPULATE_S:
         now = sum(s["populated_bytes"] for s in d.stats)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Time until a dictionary of many nodes is ready, on a cluster of contrib/devcluster with as many nodes: devcluster up -n 16 --mem-per-node 400. As root.
+"""Measure the time until a dictionary on many nodes is ready, on a cluster of contrib/devcluster with that many nodes: devcluster up -n 16 --mem-per-node 400.
+Needs root.
 
-In one allocation for each number of nodes, several times: a step of `true` on all nodes, to compare; `ddict up`, which returns when all managers are
-ready; then one put and one get for every manager from the first node; `ddict down`, until the managers' step is gone.
+For each number of nodes, several times in one allocation: a step of `true` on all nodes, for comparison; `ddict up`, which returns when all managers are
+ready; puts and gets for every manager from the first node; `ddict down`, until the managers' step has ended.
 """
 import argparse
 import os
@@ -18,7 +19,7 @@ LIMIT = 120  # seconds that one command may take
 
 
 def command(*argv):
-    """stdout, or the end."""
+    """Run a command and return its stdout; exit if it fails."""
     p = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT)
     if p.returncode != 0:
         sys.exit("%s: exit code %d: %s" % (" ".join(argv), p.returncode, p.stderr))
@@ -31,7 +32,7 @@ def timed(fn):
     return time.monotonic() - began
 
 
-# Puts and gets 50 keys for each manager: all of them are asked.
+# Puts and gets 50 keys for each manager, so that every manager is asked.
 USE = """
 import ddict
 d = ddict.attach()
@@ -52,7 +53,7 @@ def gone(job):
 
 
 def inside(nodes, managers, mem, count, mpi):
-    """In the allocation."""
+    """The part that runs in the allocation."""
     job, times = os.environ["SLURM_JOB_ID"], {"step": [], "up": [], "use": [], "down": []}
     for i in range(count):
         times["step"].append(timed(lambda: command("srun", "-Q", "-N%d" % nodes, "-n%d" % nodes, "true")))

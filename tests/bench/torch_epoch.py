@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch_epoch.py - an epoch of small images from torch's TensorDataset, from the dictionary and from files, in turn.
+"""torch_epoch.py - measure an epoch of small images from torch's TensorDataset, from the dictionary and from files, in turn.
 
     ddict run --managers=2 --mem=512M -- python3 tests/bench/torch_epoch.py [--count 60000] [--rounds 7]
 
-Medians of a few rounds; the ratio says how many times as fast as TensorDataset with torch's own collate. The dictionary's samples are (tensor of 784 bytes, int); the
-files one of 784 bytes each, in the page cache.
+Prints medians of the rounds; a ratio says how many times as fast a way is as TensorDataset with torch's own collate. The dictionary's samples are
+(tensor of 784 bytes, int); the files have 784 bytes each and are in the page cache.
 """
 import argparse
 import statistics

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows, and what each is to reach. A goal is (text, bound, how far we are) with the last a function of the row's figures.
+"""The rows and their goals. A goal is (text, bound, result), where the result is a function of the row's figures.
 
-served("redis") gives for each repetition redis' time an operation by ours: 50 is fifty times as fast. Reads in place neither wait nor call the
-system, so they are compared by the processor time of the reading thread (field "cpu"): on an idle machine that is the time on the clock, on a busy one
-it leaves out what others took. What has to wait for another process is compared by the clock.
+served("redis") gives for each repetition redis' time for an operation divided by ours: 50 is fifty times as fast. Reads in place neither wait nor make
+system calls, so they are compared by the processor time of the reading thread (field "cpu"): on an idle machine that is the elapsed time, on a busy one
+it leaves out the time of other processes. Operations that wait for another process are compared by elapsed time.
 """
 from collections import namedtuple
 from statistics import median
@@ -14,7 +14,7 @@ class Figures:
         self.row, self.sides, self.notes = row, row["sides"], row["notes"]
 
     def ratios(self, peer, ours="ddict", field="ns", our_field=None):
-        """Of each repetition."""
+        """The ratio of each repetition."""
         if peer not in self.sides or ours not in self.sides:
             return None
         return [p / o for p, o in zip(self.sides[peer][field], self.sides[ours][our_field or field]) if o > 0]
@@ -28,7 +28,7 @@ def ratio(peer, ours="ddict", field="ns"):
 
 
 def served(peer):
-    """A server's answer, by the clock, beside our read in place, by processor time: we do not wait and it does."""
+    """A server's answer by elapsed time against our read in place by processor time: the server has to be waited for, our read does not wait."""
     return lambda f: f.ratios(peer, "ddict", "ns", "cpu")
 
 
@@ -49,7 +49,7 @@ def inverse(values):
 
 
 def awake(f):
-    """The fastest round trip of the run counts: two processes that spin are slow when others want their cores."""
+    """Compare with the fastest round trip of the run, because two spinning processes are slow when other processes want their cores."""
     put, trip = f.values("ddict", "p50"), f.values("spinning round trip", "p50")
     return [p / max(1500, 10 * min(trip)) for p in put]
 
@@ -60,19 +60,19 @@ def dragons(f):
 
 
 def best(f):
-    """Dragon's best setting is the one beside which we look worst; each is compared with our turns of its own pass."""
+    """Dragon's best setting is the one with our lowest ratio; each setting is compared with our turns of the same pass."""
     return min(dragons(f).values(), key=median, default=None)
 
 
 def best_name(f):
-    """Its number of managers, and whether it was frozen."""
+    """The best setting's number of managers, and whether it was frozen."""
     found = dragons(f)
     words = min(found, key=lambda side: median(found[side])).split()[1:] if found else []
     return " (%s manager%s%s)" % (words[0], "" if words[0] == "1" else "s", ", frozen" if "frozen" in words else "") if words else ""
 
 
 def scaling(f):
-    """What the second client brings us, by what it brings the table: processor time an operation alone and together."""
+    """Our gain by a second client, divided by that of the hash table: processor time per operation with one client by that with two."""
     one, two, t1, t2 = (f.values(side, "cpu") for side in ("ddict", "ddict, two", "table", "table, two"))
     return [(a / b) / (c / d) for a, b, c, d in zip(one, two, t1, t2)]
 
@@ -185,13 +185,13 @@ NAMES = list(ROWS)
 KIND = {name: row[1] for name, row in ROWS.items()}
 
 
-# mid None where a peer is missing
+# mid is None if a peer is missing
 Result = namedtuple("Result", "text direction bound unit mid low high best reached")
 
 
 def results(name, row):
     """
-    For each goal a Result. Its best is of the fastest repetition of each side: on a busy machine what is left when nobody disturbed them.
+    For each goal a Result. Its `best` compares the fastest repetition of each side: on a busy machine, the one with the least disturbance.
     """
     fastest = dict(row, sides={side: {k: [min(v)] if isinstance(v, list) else v for k, v in f.items()} for side, f in row["sides"].items()})
     for text, direction, bound, how, unit in ROWS[name][2]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts on one: network namespaces joined by a veth pair. Needs root; leaves nothing."""
+"""Two hosts on one machine: network namespaces joined by a veth pair. Needs root, and removes everything at the end."""
 import os
 import subprocess
 
@@ -9,7 +9,7 @@ def ip(*args):
 
 
 class Pair:
-    """names[i] is reached at address[i]; prefix(i) goes before a command that is to run there; apart: each has half of this machine's cores to itself."""
+    """names[i] has address[i]; prefix(i) makes a command run there; apart: each host has half of this machine's cores to itself."""
 
     def __init__(self, kind="peers", tag="", net=199):
         self.names = ["ddict-%s-%d-%s%d" % (kind, os.getpid(), tag, i) for i in (0, 1)]

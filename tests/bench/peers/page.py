@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a run: doc/performance.md. What was found out by hand is in doc/performance-notes.md and goes behind the table."""
+"""The page of a run: doc/performance.md. Results that were measured by hand are in doc/performance-notes.md, which is appended."""
 import os
 
 import table

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The dictionary beside its peers: the same work, taken in turn, in one run; results are ratios.
+"""Compare the dictionary with its peers: they do the same work in turn, in one run; results are ratios.
 
 make -C tests/bench peers ARGS="--only view"       or, in the build folder,  .../tests/bench/peers/peers.py --only view
 
 Each row of the table in goals.py is measured by `measure` (C) or by a Python script; servers that a row needs are started here and ended by
-their process id. A peer that is not installed is named, and its ratio stays open. Not a test: nothing fails when a goal is missed.
+process id. A peer that is not installed is reported, and its ratio is left out. This is not a test: it does not fail if a goal is missed.
 """
 import argparse
 import json
@@ -28,9 +28,9 @@ import start_rows  # noqa: E402
 import table  # noqa: E402
 from cluster import BUILD, Dictionary  # noqa: E402
 
-ROW_SECONDS = 300  # a row that takes longer is given up
-APART = ("remote_1m", "remote_64m")  # each node has cores of its own, else the scheduler puts both ends on one now and then
-UNSTEADY = ("two", "view_256m")  # ratios near to 1 of turns that differ by a tenth: these have three times as many
+ROW_SECONDS = 300  # a row that takes longer is aborted
+APART = ("remote_1m", "remote_64m")  # each node has its own cores, else the scheduler sometimes puts both ends on one core
+UNSTEADY = ("two", "view_256m")  # the ratio is near 1, but turns differ by a tenth: do three times as many turns
 MEASURE = os.path.join(BUILD, "tests", "bench", "peers", "measure")
 
 
@@ -56,7 +56,7 @@ def arguments():
 
 
 def guarded(name, figures):
-    """What figures() gives, or why it gave none: a row that fails is no reason to lose the others."""
+    """The result of figures(), or its error as text, so that the other rows go on."""
     try:
         return figures()
     except subprocess.TimeoutExpired as e:
@@ -66,7 +66,7 @@ def guarded(name, figures):
 
 
 def measure(row, args, options, env, prefix=()):
-    """The figures of one row by the C program, or why there are none."""
+    """The figures of one row from the C program, or the reason why there are none."""
     long = 4 if row == "remote_64m" else 1
     often = 3 if row in UNSTEADY else 1
     argv = [*prefix, MEASURE, row, "--seconds", str(args.seconds * long), "--reps", str(args.reps * often), "--keys", str(args.keys), *options]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""py_side.py KIND SOCKET [N] - one side of a Python row, in a process and with an interpreter of its own.
+"""py_side.py KIND SOCKET [N] - one side of a Python row, in its own process and interpreter.
 
-peers.py gives orders through the socket, a JSON object a line, and gets one back: {"op": "load", "keys": 4096, "len": 1024, "array": false} or
-{"op": "get", "seconds": 0.2} -> {"n": 3000, "ns": 200000000, "cpu": 190000000}. Values that are got are touched: bytes are searched to their
-end, arrays summed. A view is not touched.
+peers.py sends orders through the socket, one JSON object per line, and gets one back: {"op": "load", "keys": 4096, "len": 1024, "array": false} or
+{"op": "get", "seconds": 0.2} -> {"n": 3000, "ns": 200000000, "cpu": 190000000}. Values that are read are touched: bytes are searched to their
+end, arrays are summed. Views are not touched.
 """
 import json
 import os
@@ -21,7 +21,7 @@ def value(index, length, array):
 
 
 class Side:
-    """What all have in common; a store defines get_one, put_one, and more where it can."""
+    """The base of all sides; a side defines get_one, put_one, and further methods if its store has them."""
 
     def __init__(self, n):
         self.keys, self.values = [], []
@@ -50,7 +50,7 @@ class Side:
         pass
 
     def calls(self, op, block):
-        """Each key of block once; nothing but the calls, so that this can be timed."""
+        """Call op for each key of block, and do nothing else, so that the calls can be timed."""
         get, put, view = self.get_one, self.put_one, self.view_one
         if op == "put_many":
             self.put_batch(block)
@@ -108,11 +108,11 @@ class Dict(Side):
         self.get_one = self.d.__getitem__
 
     def put_one(self, k, v):
-        self.d[k] = v.copy() if self.array else bytes(bytearray(v))  # each key its own bytes, as everywhere
+        self.d[k] = v.copy() if self.array else bytes(bytearray(v))  # each key has its own copy, as in all stores
 
 
 class Shared(Side):
-    """multiprocessing.shared_memory with an index, a plain dict of offsets: what people write by hand. One writer, no lock."""
+    """multiprocessing.shared_memory with a plain dict of offsets, as people write it by hand. One writer, no lock."""
 
     def load(self, order):
         from multiprocessing import shared_memory
@@ -152,7 +152,7 @@ class Manager(Side):
 
 
 class Dragon(Side):
-    """Started by the `dragon` launcher. n managers on this node."""
+    """Dragon's dictionary, started by the `dragon` launcher, with n managers on this node."""
 
     def __init__(self, n):
         super().__init__(n)
@@ -166,7 +166,7 @@ class Dragon(Side):
     def put_batch(self, pairs):
         self.d.start_batch_put()
         for k, v in pairs:
-            self.put_one(k, v)  # not waited for; bput() would send it to every manager
+            self.put_one(k, v)  # does not wait; bput() would send the value to every manager
         self.d.end_batch_put()
 
     def freeze(self, on):
@@ -177,7 +177,7 @@ class Dragon(Side):
 
 
 class Ray(Side):
-    """The object store of Ray: references are kept in a dict."""
+    """Ray's object store, with a dict of its references."""
 
     def __init__(self, n):
         super().__init__(n)
@@ -196,7 +196,7 @@ class Ray(Side):
 
 
 class Epoch(Side):
-    """A pass of torch's DataLoader over samples of 784 bytes and a label, in batches of 64 in random order."""
+    """A pass of torch's DataLoader over samples of 784 bytes and a label, in random batches of 64."""
 
     BATCH = 64
 
@@ -222,7 +222,7 @@ class Epoch(Side):
         return self.torch.utils.data.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)
 
     def whole(self):
-        """By lists of indices, for a data set that takes one."""
+        """Whole batches: for a data set that takes a list of indices."""
         data = self.torch.utils.data
         return data.BatchSampler(data.RandomSampler(self.data), self.BATCH, False)
 
@@ -252,7 +252,7 @@ class OurEpoch(Epoch):
 
     def batches(self):
         import ddict.torch
-        return ddict.torch.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)  # which asks for a batch by __getitems__: torch 1.13 and later
+        return ddict.torch.DataLoader(self.data, batch_size=self.BATCH, shuffle=True)  # torch 1.13 and later fetch a batch by __getitems__
 
     def end(self):
         if hasattr(self, "data"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python rows: each side is a process of its own (py_side.py), and they take turns."""
+"""The Python rows: each side is a separate process (py_side.py), and the sides take turns."""
 import argparse
 import json
 import os
@@ -13,15 +13,15 @@ import time
 HERE = os.path.dirname(os.path.realpath(__file__))
 START_SECONDS = 90
 TURN_SECONDS = 120
-DRAGON_SECONDS = 240  # for its rows with 1 manager, and again with 4
+DRAGON_SECONDS = 240  # for Dragon's rows with 1 manager, and again with 4
 END_SECONDS = 20
 
 SMALL = {"len": 1024, "array": False}  # a quarter of --keys
 ARRAYS = {"keys": 64, "len": 1 << 20, "array": True}
-FEW = {"keys": 1024, "len": 1024, "array": False}  # Dragon's 4 managers on 2 cores take minutes to be given more
+FEW = {"keys": 1024, "len": 1024, "array": False}  # on 2 cores, puts of more keys to Dragon's 4 managers take minutes
 FEW_ARRAYS = {"keys": 16, "len": 1 << 20, "array": True}
-SAMPLES = {"keys": 60000, "len": 784, "array": False}  # and a label each
-# row: (what is stored, operation, calls between two looks at the clock)
+SAMPLES = {"keys": 60000, "len": 784, "array": False}  # each with a label
+# row: (stored values, operation, calls between two readings of the clock)
 WORK = {"py_get": (SMALL, "get", 32), "py_put": (SMALL, "put", 8), "py_view": (ARRAYS, "view", 32), "py_array": (ARRAYS, "get", 1),
         "dragon_get": (FEW, "get", 1), "dragon_put": (FEW, "put", 1), "dragon_put_many": (FEW, "put_many", 1), "dragon_array_get": (FEW_ARRAYS, "get", 1),
         "dragon_array_put": (FEW_ARRAYS, "put", 1), "dragon_view": (FEW_ARRAYS, "view", 1), "ray_get": (FEW, "get", 1), "ray_put": (FEW, "put", 1),
@@ -84,7 +84,7 @@ class Side:
             self.have = what
 
     def end(self):
-        """Ask it to end; what is left of it afterwards, found by a variable of ours, is killed."""
+        """Ask the process to end; then kill its remaining processes, which are found by an environment variable of ours."""
         if self.file is not None:
             self.lines.close()
             self.file.close()
@@ -109,7 +109,7 @@ class Side:
 
 
 def run(row, sides, args, extra=()):
-    """The figures of one row; extra: (name, side, operation) beside the row's own."""
+    """The figures of one row; extra: (name, side, operation) in addition to the row's own."""
     what, op, piece = WORK[row]
     if what is SMALL:
         what = dict(what, keys=args.keys // 4)
@@ -128,7 +128,7 @@ def run(row, sides, args, extra=()):
 
 
 def package(build):
-    """A folder with the package as it lies in the build tree, for PYTHONPATH."""
+    """A folder for PYTHONPATH with the package of the build tree."""
     stage = tempfile.mkdtemp(prefix="ddict-package-")
     os.mkdir(os.path.join(stage, "ddict"))
     source = os.path.join(HERE, "..", "..", "..", "client", "python", "ddict")
@@ -141,7 +141,7 @@ def package(build):
 
 
 def merge(into, figures, suffix):
-    """A second pass, beside another setting of the peer: its sides get names of their own."""
+    """Merge the figures of a second pass, with another setting of the peer: its sides get other names."""
     for name, side in figures["sides"].items():
         into["sides"][name + suffix if name == "ddict" else name] = side
 
@@ -151,7 +151,7 @@ def python_of(args):
 
 
 def epoch_rows(args, names, d, folder, build, show, missing):
-    """A pass of torch's DataLoader: as it is used with a TensorDataset in memory, and with whole batches from both."""
+    """A pass of torch's DataLoader: as it is used with a TensorDataset in memory, and with whole batches from either side."""
     python = python_of(args)
     if subprocess.run([python, "-c", "import torch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
         return missing.append("the epoch of a DataLoader: no torch in %s (Debian: apt install python3-torch)" % python)
@@ -173,7 +173,7 @@ def epoch_rows(args, names, d, folder, build, show, missing):
 
 
 def local_rows(args, names, d, folder, build, show, missing):
-    """Rows beside what Python itself has."""
+    """Comparisons with Python's own means."""
     stage = package(build)
     env = dict(d.env(), PYTHONPATH=stage, PYTHONDONTWRITEBYTECODE="1")
     sides = []
@@ -193,7 +193,7 @@ def local_rows(args, names, d, folder, build, show, missing):
 
 
 def dragon_rows(args, names, d, folder, build, show, missing):
-    """Beside Dragon's dictionary: its best setting of 1 and 4 managers, frozen or not."""
+    """Comparisons with Dragon's dictionary in its best setting of 1 and 4 managers, frozen or not."""
     launcher = os.path.join(args.venv or "", "bin", "dragon")
     if args.venv is None or not os.access(launcher, os.X_OK):
         return missing.append("Dragon: python3 -m venv FOLDER && FOLDER/bin/pip install dragonhpc numpy, and --venv FOLDER")
@@ -227,7 +227,7 @@ def dragon_rows(args, names, d, folder, build, show, missing):
 
 
 def ray_rows(args, names, d, folder, build, show, missing):
-    """Beside Ray's object store, which keeps what is put once and has no keys: a dict of its references stands for them."""
+    """Comparisons with Ray's object store. Its objects are immutable and have no keys, so a dict holds their references."""
     python = os.path.join(args.venv or "", "bin", "python3")
     if args.venv is None or subprocess.run([python, "-c", "import ray"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
         return missing.append("Ray: FOLDER/bin/pip install ray numpy in the environment of --venv FOLDER")

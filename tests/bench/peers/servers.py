@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redis and memcached for the time of a run: started here, ended by their process id. And what machine this is."""
+"""Redis and memcached for the time of a run, started here and ended by process id; and a description of this machine."""
 import os
 import platform
 import shutil
@@ -45,7 +45,7 @@ class Servers:
         self.options += ["--memcached", path]
 
     def forget(self):
-        """Empty them between rows: memory is shared by all sides."""
+        """Empty the servers between rows, because all sides share the machine's memory."""
         import socket
         for option, path in zip(self.options[::2], self.options[1::2]):
             with socket.socket(socket.AF_UNIX) as s:

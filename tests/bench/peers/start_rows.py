@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Starting and idling: two ddictds on this host, without Slurm, so without what the creation of a step takes; and a step of a real Slurm on two nodes
+Starting and idling: two ddictds on this host without Slurm, so without the time to create a step; and a step of a real Slurm on two nodes
 (contrib/devcluster) that asks for 16 GiB.
 """
 import json
@@ -16,15 +16,15 @@ CLUSTER = "peers"       # its id
 CLUSTER_SECONDS = 120
 STEP_SECONDS = 60
 STEP_MEM = "16G"
-NODE_MB = 9000          # of Slurm's nodes: half of the dictionary and the step beside it
-LEAST_GIB = 12          # free in this host: pages are populated while the dictionary is there
+NODE_MB = 9000          # memory of each of Slurm's nodes: half of the dictionary, and room for the step
+LEAST_GIB = 12          # free memory of this host: pages are populated while the dictionary runs
 
 IDLE_SECONDS = 1.0
 IDLE_NS = 500000
 
 
 def private_kib(pid):
-    """Memory of the process alone: what lies in no memfd, which are the arena, lanes and lease pages."""
+    """Private memory of the process, without memfds (the arena, lanes and lease pages)."""
     kib, shared = 0, False
     with open("/proc/%d/smaps" % pid) as f:
         for line in f:
@@ -45,13 +45,13 @@ def cpu_ns(pid):
 
 
 def quiet(pid, tries=20):
-    """Least processor time of a second; it is not yet idle while pages are populated behind the service."""
+    """Least processor time within a second. The process is not idle yet while a thread populates pages."""
     least = None
     for _ in range(tries):
         before = cpu_ns(pid)
         time.sleep(IDLE_SECONDS)
         used = cpu_ns(pid) - before
-        if used < 0:  # the thread that populates pages has ended, and its account is gone
+        if used < 0:  # the thread that populates pages has ended, so its time is not counted any more
             continue
         least = used if least is None else min(least, used)
         if least < IDLE_NS:
@@ -60,7 +60,7 @@ def quiet(pid, tries=20):
 
 
 def installed():
-    """Where this build is installed, or None: nodes have a /tmp of their own."""
+    """The prefix where this build is installed, or None. Below /tmp does not count, because nodes have their own /tmp."""
     with open(os.path.join(BUILD, "Makefile")) as f:
         prefix = re.search(r"^prefix = (.*)$", f.read(), re.M).group(1)
     there = os.access(os.path.join(prefix, "bin", "ddictd"), os.X_OK) and not prefix.startswith("/tmp")
@@ -73,14 +73,14 @@ def devcluster(*words, seconds=CLUSTER_SECONDS):
 
 
 def step(*words):
-    """Seconds that an srun on both nodes took, and what it said."""
+    """Nanoseconds that an srun on both nodes took, and its output."""
     began = time.monotonic_ns()
     text = devcluster("run", "--", "srun", "-Q", "-N2", "-n2", "--mem=0", *words, seconds=STEP_SECONDS)
     return time.monotonic_ns() - began, text
 
 
 def slurm(row, args, missing):
-    """Until ready is from the start of ddictd, as the record tells it: just behind the creation of the step."""
+    """The row of a start by Slurm. The time until ready counts from the start of ddictd, as the record has it: just after the step was created."""
     prefix = installed()
     with open("/proc/meminfo") as f:
         free = int(re.search(r"MemAvailable:\s+(\d+)", f.read())[1]) >> 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as text: lines for the terminal, a table in Markdown."""
+"""Figures as text: lines for the terminal, and a table in Markdown."""
 from statistics import median
 
 import goals
