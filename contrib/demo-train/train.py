@@ -4,8 +4,8 @@
 
   srun -N2 --ntasks-per-node=2 --ddict-managers=4 --ddict-mem=1G python3 train.py --data DIR
 
-Rank 0 of each node puts its share of the images into the dictionary. From then on no rank opens a file: every rank's
-DataLoader workers read images of the whole set from the dictionary, in a new random order each epoch.
+Rank 0 of each node puts a share of the images into the dictionary. After that no rank opens a file: the DataLoader workers
+of every rank read images of the whole set from the dictionary, in a new random order for each epoch.
 """
 import argparse
 import gzip
@@ -26,7 +26,7 @@ import ddict
 
 
 def idx_read(folder, name):
-    """An IDX file of unsigned bytes, plain or gzip, as an array; None when it is not there."""
+    """Read an IDX file of unsigned bytes, plain or gzip, as an array; None if it does not exist."""
     for path, opener in ((name, open), (name + ".gz", gzip.open)):
         path = os.path.join(folder, path)
         if os.path.exists(path):
@@ -62,7 +62,7 @@ def images_load(folder):
 
 
 class DictImages(Dataset):
-    """Images in the dictionary. Items are whole batches: a list of indices becomes one get_many."""
+    """Images in the dictionary. It is indexed by whole batches: a list of indices becomes one get_many."""
 
     def __init__(self, d, kind, mean=0.0, std=1.0, shift=0):
         self.d, self.kind, self.mean, self.std, self.shift = d, kind, mean, std, shift
@@ -76,7 +76,7 @@ class DictImages(Dataset):
         found = self.d.get_many(keys)
         rows = [found[k] for k in keys] if isinstance(found, dict) else list(found)
         images = torch.from_numpy(np.stack([r[0] for r in rows])).float().unsqueeze(1)
-        if self.shift:  # move by a pixel, so that few images go a longer way
+        if self.shift:  # shift by one pixel
             dy, dx = np.random.randint(-self.shift, self.shift + 1, 2)
             images = torch.roll(images, (int(dy), int(dx)), (2, 3))
         return (images - self.mean) / self.std, torch.tensor([r[1] for r in rows])
@@ -114,9 +114,9 @@ reduced = []
 
 
 def all_reduce(tensor, op=dist.ReduceOp.SUM):
-    """As dist.all_reduce, and the tensor is kept until Python ends. Otherwise a thread of gloo may be the last to hold it and
-    needs the interpreter's lock to free it, while the lock is held by whoever destroys the process group and waits for that
-    thread: with torch 1.13 every few hundredth end hung."""
+    """As dist.all_reduce, but keep the tensor until Python ends. Otherwise a thread of gloo may hold the last reference and
+    need the interpreter's lock to free it, while the thread that holds this lock destroys the process group and waits for
+    gloo's thread: with torch 1.13 one exit in a few hundred hung."""
     reduced.append(tensor)
     dist.all_reduce(tensor, op)
 
@@ -149,7 +149,7 @@ def accuracy(model, data):
 
 
 class Shard(torch.utils.data.Sampler):
-    """Every world-th index, without the padding that would count some images twice."""
+    """Every world-th index, without padding, which would count some images twice."""
 
     def __init__(self, count, rank, world):
         self.indices = range(rank, count, world)
@@ -172,7 +172,7 @@ def main():
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    dist.init_process_group("gloo")  # by the environment, which srun's tasks have from --ddict-*, others from `ddict run -n` or torchrun
+    dist.init_process_group("gloo")  # from the environment, set by the plugin (srun --ddict-*), `ddict run -n` or torchrun
     rank, world = dist.get_rank(), dist.get_world_size()
     node, nodes = int(os.environ["GROUP_RANK"]), world // int(os.environ["LOCAL_WORLD_SIZE"])
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""MNIST by DistributedDataParallel with env://, the script that people bring along. Of it, only mnist() is about the dictionary.
+"""MNIST with DistributedDataParallel and env://, as in a user's existing script. Only mnist() deals with the dictionary.
 
   srun -N2 --ntasks-per-node=2 --ddict-mem=256M apptainer exec train.sif python mnist_ddp.py --data DIR
 """
@@ -24,7 +24,7 @@ from ddict.torch import DDictDataset
 
 
 def mnist(folder, which, transform):
-    """In place of torchvision's datasets.MNIST(folder, train=which == "train", transform=transform): the same files, read by one rank into the memory of all."""
+    """Replaces torchvision's datasets.MNIST(folder, train=which == "train", transform=transform): one rank reads the same files, for all ranks."""
     return DDictDataset(ddict.load(sorted(glob.glob(os.path.join(folder, which + "-*-ubyte*"))), prefix=which + "/", set=which, here=True), transform=transform)
 
 

@@ -4,8 +4,8 @@
 
   srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=1G python3 doc2vec.py --file-name seq0.125gb.txt
 
-Rank 0 trains; the other tasks only give their nodes to the dictionary. Every sequence of an epoch is read and trained, unless --max-batches says how many batches;
-an error ends the program.
+Rank 0 trains; the other tasks only bring their nodes into the dictionary. Every sequence of an epoch is read and trained, unless --max-batches limits the batches.
+An error ends the program.
 """
 import argparse
 import itertools
@@ -21,16 +21,16 @@ from ddict import runtime
 import generate
 import sequences
 
-SIZE, RATE = 24, 0.1  # of vectors; of learning
+SIZE, RATE = 24, 0.1  # length of vectors; learning rate
 SIMULATED = "sim_7.txt"
 
 
 class DM(nn.Module):
-    """A sequence's vector and those of the k-mers around foretell the k-mer between them."""
+    """A sequence's vector and those of the surrounding k-mers predict the k-mer between them."""
 
     def __init__(self, docs, words):
         super().__init__()
-        self.docs = nn.Embedding(docs, SIZE, sparse=True)  # a batch has a few of them
+        self.docs = nn.Embedding(docs, SIZE, sparse=True)  # sparse gradients, because a batch has few of the sequences
         self.words = nn.Parameter(torch.randn(words, SIZE))
         self.out = nn.Parameter(torch.zeros(words, SIZE))
 
@@ -72,7 +72,7 @@ def train(data, args, device):
 
 
 def read_only(data, args):
-    """The same loader without a model: what the data alone costs."""
+    """The same loader without a model: the cost of the data alone."""
     loader = torch.utils.data.DataLoader(data, batch_size=args.batch_size, shuffle=args.shuffle, num_workers=args.num_workers, collate_fn=sequences.collate)
     began, seen = time.perf_counter(), 0
     for count, _ in itertools.islice(loader, args.max_batches):

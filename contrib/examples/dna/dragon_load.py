@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The load of the benchmark in Dragon's own dictionary, to compare on the same machine: in an environment with `pip install dragonhpc`,
+"""The load of the benchmark with Dragon's dictionary, for comparison on the same machine: in an environment with `pip install dragonhpc`,
 
   dragon -s dragon_load.py seq0.125gb.txt [MANAGERS] [MEMORY] [LINES]
 
-Prints DDict_Timer as Dragon's example does (create the dictionary, read the file, put line after line from one process), and how long it takes to get each line once.
+Prints DDict_Timer as Dragon's example does (create the dictionary, read the file, put line after line from one process), and the time to get each line once.
 """
 import sys
 import time

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Write files of random sequences, half of them DNA, half RNA: a line is 1,024 letters (the last of each half may be shorter), a comma and design_id_N.
+"""Write a file of random sequences, half of them DNA, half RNA: a line has 1,024 letters (the last line of each half may be shorter), a comma and design_id_N.
 
-  python3 generate.py --size 0.125        seq0.125gb.txt; the ids are not counted in the size
+  python3 generate.py --size 0.125        seq0.125gb.txt; the size does not include the ids
 """
 import argparse
 import os
@@ -10,11 +10,11 @@ import sys
 
 import numpy
 
-LINE, BLOCK = 1024, 4096  # letters of a line, lines at a time
+LINE, BLOCK = 1024, 4096  # letters of a line, lines written at a time
 
 
 def half(out, letters, size, number, random):
-    """Lines of size bytes together, as they are counted: letters and a newline. Returns the next number."""
+    """Write lines of size bytes in total, counting letters and newlines. Returns the next line number."""
     table = numpy.frombuffer(letters.encode(), dtype=numpy.uint8)
     while size > 0:
         lines = []
@@ -49,7 +49,7 @@ def write(path, size, seed):
 
 
 def simulate(path, lines, letters, seed=7):
-    """A small file: so many lines of so many letters, the first half DNA."""
+    """Write a small file: `lines` lines of `letters` letters, the first half DNA."""
     random = numpy.random.default_rng(seed)
     part = path + ".part"
     with open(part, "w") as out:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sequences in the dictionary, as numbers for Doc2Vec: each k-mer with the k-mers around it.
 
-A line is LETTERS,ID. The letters are padded by 12 X in front and 12 Y behind and cut into k-mers in k ways, beginning at letter 0 to k - 1, without overlap. Targets are
-the k-mers that have `context` others on both sides; each comes with those, and with `noise` random words.
+A line is LETTERS,ID. The letters are padded with 12 X in front and 12 Y behind and cut into k-mers without overlap, in k ways that begin at letter 0 to k - 1. Targets
+are the k-mers with `context` k-mers on both sides; a sample has the target, these k-mers, and `noise` random words.
 """
 import numpy
 import torch
@@ -10,11 +10,11 @@ import torch
 import ddict
 
 LETTERS = "GACTUXY"
-BITS = 3  # of a letter
+BITS = 3  # bits of a letter
 
 
 class Sequences(torch.utils.data.Dataset):
-    """keys: of lines, in a dictionary."""
+    """Lines in a dictionary; keys: their keys."""
 
     def __init__(self, d, keys, k=4, context=3, noise=5):
         self.d, self.keys, self.k, self.context, self.noise = d, keys, k, context, noise
@@ -38,7 +38,7 @@ class Sequences(torch.utils.data.Dataset):
             yield letters, name
 
     def _kmers(self, letters):
-        """The k-mers at all places, as numbers; [i::k] is the list that begins at letter i."""
+        """The k-mers at all positions, as numbers; [i::k] is the cut that begins at letter i."""
         codes = self.code[numpy.frombuffer(("X" * self.pad + letters + "Y" * self.pad).encode(), dtype=numpy.uint8)]
         if codes.max() == 255:
             raise ValueError("a sequence has other letters than %s: %.60r" % (LETTERS, letters))
@@ -50,7 +50,7 @@ class Sequences(torch.utils.data.Dataset):
         return numbers
 
     def _vocabulary(self):
-        """Count the k-mers of every sequence; number them in order of the first letter's code."""
+        """Count the k-mers of all sequences, and number them in the order of their codes."""
         counts = numpy.zeros(1 << BITS * self.k, dtype=numpy.int64)
         self.letters = set()
         for i in range(0, len(self.keys), 256):
@@ -81,16 +81,16 @@ class Sequences(torch.utils.data.Dataset):
         return self.__getitems__([i])[0]
 
     def __getitems__(self, indices):
-        """One request for a batch."""
+        """Fetch a batch in one request."""
         return [self._sample(i, letters) for i, (letters, _) in zip(indices, self._lines([self.keys[i] for i in indices]))]
 
 
 def collate(samples):
-    """Sequences may differ in length: their k-mers stand one after another."""
+    """Sequences may differ in length, so their k-mers are concatenated."""
     return len(samples), [torch.cat(part) for part in zip(*samples)]
 
 
 def load(path, prefix="seq/"):
-    """Put the file's lines into the dictionary of this process; the dictionary and the lines' keys."""
+    """Put the file's lines into the dictionary of this process; returns the dictionary and the lines' keys."""
     found = ddict.load(path, prefix=prefix, kind="lines")
     return found.d, found.keys

@@ -4,7 +4,7 @@
 
   python3 table.py [--sizes 0.125,0.25] [--workers 2,4] [--batches 4,16] [--max-batches N] -- srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=1G
 
-What follows -- is put before each run; without it `ddict run` on this machine. Files that are missing are generated.
+The words after -- are put in front of each run's command; without them `ddict run` runs it on this machine. Missing files are generated.
 """
 import argparse
 import os

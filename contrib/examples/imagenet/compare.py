@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What an epoch's data takes from the dictionary, from files, and from the memory of each rank's own process: side by side, in turn.
+"""Compare the time to read an epoch's data from the dictionary, from files, and from the memory of each rank's process, in turn.
 
   srun -N2 --ntasks-per-node=1 --ddict-mem=3G python3 compare.py train.tar FOLDER
 
-FOLDER has the tar's images as files. An epoch is that of train.py (its sampler, its loader with workers, batches) without a model and, but for the rows that say so, without decoding: the
-bytes of each image are read and one of each page is looked at. All ranks begin together, and it ends when the last one is done. The sums of what they saw have to be the same.
+FOLDER has the tar's images as files. An epoch is that of train.py (same sampler, loader with workers, batches) without a model and, except in rows that say so,
+without decoding: the bytes of each image are read and one byte of each page is touched. All ranks begin together, and the epoch ends when the last rank is done.
+All ways have to give the same checksum.
 """
 import argparse
 import io
@@ -34,7 +35,7 @@ def same(value):
 
 
 class Memory(Files):
-    """All files, read once into this process. Its workers have them by fork."""
+    """All files, read once into this process. Workers inherit them by fork."""
 
     def __init__(self, root, transform, loader):
         super().__init__(root, transform, loader)
@@ -48,7 +49,7 @@ class Memory(Files):
 
 
 def forget(data):
-    """The files leave the page cache of this machine, as far as nobody else has them open."""
+    """Drop the files from this machine's page cache, unless another process uses them."""
     for path, _ in data.files:
         f = os.open(path, os.O_RDONLY)
         os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -62,7 +63,7 @@ class Side:
         self.loader = DataLoader(data, batch_size=args.batch_size, sampler=self.sampler, num_workers=args.workers, persistent_workers=args.workers > 0, collate_fn=collate)
 
     def epoch(self, number):
-        """Seconds, images and the sum of what all ranks saw."""
+        """Seconds, number of images, and the checksum of all ranks."""
         self.sampler.set_epoch(number)
         if self.before is not None and dist.get_rank() == 0:
             self.before(self.data)
@@ -126,7 +127,7 @@ def main():
         staged.dict.freeze()
     dist.barrier()
     frozen = Side("dictionary, frozen", staged, args)
-    in_turn([frozen], [0], first)  # each node keeps what it reads of others
+    in_turn([frozen], [0], first)  # now each node caches values that it reads from other nodes
     frozen.times.clear()
     sides.append(frozen)
     in_turn([s for s in sides[1:] if s.limit is None], range(args.rounds), first)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make a data set of the form of ImageNet's: a tar that holds a tar of JPEGs for each class. Each class has a colour and a pattern of its own, under noise.
+"""Make a data set in the form of ImageNet's: a tar that contains a tar of JPEGs for each class. Each class has its own colour and pattern, under noise.
 
   python3 make_images.py --classes 20 --images 1000 train.tar          20,000 JPEGs of about 110 KB
 """
@@ -15,7 +15,7 @@ import numpy
 from PIL import Image
 
 
-MARGIN = 64  # pixels by which the noise is larger than an image: where each is cut from it differs
+MARGIN = 64  # pixels by which the noise is larger than an image: each image gets another part of it
 
 
 @functools.lru_cache(maxsize=1)

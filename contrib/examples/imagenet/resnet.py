@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-18 (He et al. 2015, "Deep Residual Learning for Image Recognition", table 1), so that torchvision is not needed."""
+"""ResNet-18 (He et al. 2015, "Deep Residual Learning for Image Recognition", table 1), without torchvision."""
 import torch.nn as nn
 import torch.nn.functional as F
 

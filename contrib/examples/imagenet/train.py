@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Train ResNet-18 by DistributedDataParallel on images that lie in the job's dictionary.
+"""Train ResNet-18 with DistributedDataParallel on images in the job's dictionary.
 
   srun -N2 --ntasks-per-node=1 --ddict-mem=4G --ddict-load=train.tar python3 train.py train
 
-The argument is the set's name, or a folder, tar or s3:// of images by classes, which is then loaded first. --files reads a folder from the file system instead, every epoch.
+The argument is a set's name, or a folder, tar or s3:// URL of images by classes, which is loaded first. --files reads a folder from the file system instead, in every
+epoch.
 """
 import argparse
 import itertools
@@ -23,7 +24,7 @@ from resnet import resnet18
 
 
 class Decode:
-    """The image as a tensor: its middle, cut to a square, of `size` pixels a side; at random turned left to right."""
+    """Decode an image to a tensor: its central square, scaled to `size` pixels a side; at random flipped left to right."""
 
     def __init__(self, size):
         self.size = size
@@ -38,7 +39,7 @@ class Decode:
 
 
 class Files(torch.utils.data.Dataset):
-    """The same images from a folder, opened and read one by one each time they are wanted."""
+    """The same images from a folder; each is opened and read every time it is used."""
 
     def __init__(self, root, transform, loader=pil_loader):
         self.classes = sorted(e.name for e in os.scandir(root) if e.is_dir())
@@ -55,7 +56,7 @@ class Files(torch.utils.data.Dataset):
 
 
 def epoch_run(loader, model, optimizer, device, limit):
-    """Images, seconds, seconds of them spent waiting for data, mean loss, share of right guesses; of this rank."""
+    """Images, seconds, seconds of these spent waiting for data, mean loss, and accuracy of this rank."""
     began = asked = time.perf_counter()
     seen, waited, loss_sum, right, n = 0, 0.0, 0.0, 0, 0
     for images, labels in itertools.islice(loader, limit):

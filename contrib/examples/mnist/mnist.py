@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Train the MNIST network with several learning rates at once, the images in the job's dictionary.
+"""Train the MNIST network with several learning rates at once, with the images in the job's dictionary.
 
   srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=1G python3 mnist.py --data DIR --mnist-workers 4
 
-The ranks put the images into the dictionary together and start the workers, each a process of its own with a learning rate of its own. Workers read their batches
-from the dictionary, take a GPU from the queue of their node, and report to rank 0 through a queue of the job.
+The ranks together put the images into the dictionary and start the workers, each a separate process with its own learning rate. Workers read their batches from the
+dictionary, take a GPU from their node's queue, and report to rank 0 through a queue of the job.
 """
 import argparse
 import gzip
@@ -25,10 +25,10 @@ from ddict import runtime
 from ddict.torch import DDictDataset, DataLoader, collate
 
 BATCH = 64
-DEVICE_S = 10     # a worker waits so long for a GPU, then trains on the CPU
-RESULT_S = 7200   # and rank 0 for the next worker's result
+DEVICE_S = 10     # seconds that a worker waits for a GPU; then it trains on the CPU
+RESULT_S = 7200   # seconds that rank 0 waits for the next worker's result
 FILES = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"), "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
-HELD_OUT = 0.15   # of the images, where there is one of the two sets only
+HELD_OUT = 0.15   # share of the images, if there is only one of the two sets
 
 
 def idx_open(folder, name):
@@ -37,7 +37,7 @@ def idx_open(folder, name):
 
 
 def idx_read(folder, name):
-    """An IDX file of bytes, plain or gzip, as a tensor."""
+    """Read an IDX file of bytes, plain or gzip, as a tensor."""
     with idx_open(folder, name) as f:
         zero, kind, dims = int.from_bytes(f.read(2), "big"), f.read(1)[0], f.read(1)[0]
         if zero or kind != 8:
@@ -47,7 +47,7 @@ def idx_read(folder, name):
 
 
 class Mnist(torch.utils.data.Dataset):
-    """(image, label) from files: read by those ranks only that put images into the dictionary."""
+    """(image, label) from files, which only the ranks read that put images into the dictionary."""
 
     def __init__(self, folder, kind):
         there = [k for k, names in FILES.items() if any(os.path.exists(os.path.join(folder, names[0] + end)) for end in ("", ".gz"))]
@@ -68,7 +68,7 @@ class Mnist(torch.utils.data.Dataset):
 
 
 def batch(samples):
-    """One block of bytes from the dictionary becomes the network's input."""
+    """Convert one block of bytes from the dictionary to the network's input."""
     images, labels = collate(samples)
     return (images.unsqueeze(1).float() / 255 - 0.1307) / 0.3081, labels
 
@@ -106,7 +106,7 @@ def accuracy(model, device, loader):
 
 
 def device_take(devices, use_cuda):
-    """A GPU of this node, or the CPU where none is free in time."""
+    """A GPU of this node, or the CPU if none is free in time."""
     if use_cuda:
         try:
             return torch.device("cuda", devices.get(timeout=DEVICE_S))
@@ -116,7 +116,7 @@ def device_take(devices, use_cuda):
 
 
 def worker(rank, args, sets, devices, results):
-    """A process: one learning rate, from 0.5 for the first worker to 1.5 for the last."""
+    """A worker process with one learning rate: from 0.5 for the first worker to 1.5 for the last."""
     torch.set_num_threads(1)
     lr = rank / (args.mnist_workers - 1) + 0.5
     device = device_take(devices, args.cuda)
@@ -135,7 +135,7 @@ def worker(rank, args, sets, devices, results):
 
 
 def results_print(results, args):
-    """On rank 0: what the workers of all nodes report. The best accuracy, or None when one of them failed."""
+    """On rank 0: print the reports of all nodes' workers. Returns the best accuracy, or None if a worker failed."""
     rows = []
     while len(rows) < args.mnist_workers:
         row = results.get(timeout=RESULT_S)

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Transfer learning on images in an S3 bucket, by all ranks: the last layer of a ResNet is trained anew, metrics and checkpoints go to a folder while the job runs.
+"""Transfer learning on images in an S3 bucket by all ranks: the last layer of a ResNet is trained again; metrics and checkpoints go to a folder while the job runs.
 
   srun -N2 --ntasks-per-node=1 --ddict-mem=4G --ddict-gpu-bind=rotate --ddict-results=results python3 transfer.py s3://bucket/train
 
---ddict-gpu-bind=rotate gives each rank a GPU of its own as device 0. The bucket is read into the dictionary once, with the credentials of the AWS tools.
+--ddict-gpu-bind=rotate gives each rank its own GPU as device 0. The bucket is read into the dictionary once, with the credentials of the AWS tools.
 """
 import argparse
 import os
@@ -23,7 +23,7 @@ from train import Decode  # noqa: E402
 
 
 def network(classes, weights):
-    """The parameters of all layers but the last stay as they are in the file of weights (of the same network, with any number of classes)."""
+    """The network with all layers except the last frozen; their parameters come from the file of weights (of the same network, with any number of classes)."""
     net = resnet18(classes)
     if weights is not None:
         last = "%d." % (len(net) - 1)
