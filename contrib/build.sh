@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # build.sh - a clean copy of this repository and builds of it in a temporary folder. Sourced by contrib/check and demo.
 
-# source_copy REPO DIR - the files of REPO without what was built in it; nothing is ever written into REPO.
+# source_copy REPO DIR - copy the files of REPO without build products; nothing is ever written into REPO.
 source_copy() {
     mkdir -p "$2" || return 1
     if git -c safe.directory='*' -C "$1" rev-parse --git-dir >/dev/null 2>&1; then

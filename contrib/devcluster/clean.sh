@@ -6,7 +6,7 @@ find_cgroups() { # [HOST]: deepest first; v1 has /slurm_<node> per controller, v
     find /sys/fs/cgroup -depth -type d 2>/dev/null | grep -E "/(slurm_$host|${host}_slurmstepd\.scope)(/|\$)"
 }
 
-find_pids() { # [HOST]: by network namespace, by cgroup, and those of all hosts by mount namespace (our /etc/hosts is mounted there)
+find_pids() { # [HOST]: by network namespace and by cgroup; without HOST also by mount namespace (our /etc/hosts is mounted there)
     local inodes
     {
         inodes=$(stat -Lc %i /run/netns/"$ns-"${1-*} 2>/dev/null | paste -sd' ')
@@ -21,12 +21,12 @@ find_netns() { ls -d /run/netns/"$ns-"* 2>/dev/null; }
 find_links() { ip -o link 2>/dev/null | awk -F': ' '{ print $2 }' | grep -E "^${id}n[0-9]+(@|\$)"; }
 find_mounts() { grep -s " $dir/" /proc/mounts; }
 
-thaw() { # a frozen process does not die
+thaw() { # a frozen process cannot be killed
     local c
     for c in $(find_cgroups | grep /freezer/); do echo THAWED >"$c/freezer.state" 2>/dev/null; done
 }
 
-# clean - remove all of it. 0 when a second look finds nothing (what was looked at is in $looked), else 1 and $left.
+# clean - remove everything. 0 if a second look finds nothing ($looked says what it looked at), else 1, with the rest in $left.
 clean() {
     local p c end pids
     for p in $(find_pids); do
@@ -46,7 +46,7 @@ clean() {
         [ -z "$(find_cgroups)" ] && break
         sleep 0.2
     done
-    # Never follow a mount that could not be undone.
+    # Never delete through a mount that could not be removed.
     [ -z "$(find_mounts)" ] && rm -rf --one-file-system "$dir"
     rmdir "$BASE" 2>/dev/null
     prove

@@ -8,7 +8,7 @@ set_names() {
     local h
     h=$(printf %s "$id" | cksum | cut -d' ' -f1)
     net=10.$((100 + h % 100)).$((h / 100 % 250))
-    port=$((20000 + h % 3000 * 4)) # below those that the kernel gives to connections
+    port=$((20000 + h % 3000 * 4)) # below the kernel's ephemeral ports
 }
 
 cgroup_kind() {
@@ -21,7 +21,7 @@ cgroup_kind() {
     fi
 }
 
-free_uid() { # the first one from 59300 that neither passwd nor group knows
+free_uid() { # print the first uid from 59300 that is in neither passwd nor group
     local u=$1
     while getent passwd "$u" >/dev/null || getent group "$u" >/dev/null; do u=$((u + 1)); done
     echo "$u"
@@ -127,7 +127,7 @@ END
         [ ${#extra[@]} = 0 ] || printf '%s\n' "${extra[@]}"
     } >"$dir/etc/slurm/slurm.conf"
 
-    # Cores are not bound: a node says more CPUs than the host may have.
+    # Cores are not bound, because a node may claim more CPUs than the host has.
     {
         [ "$kind" = v1 ] && echo "CgroupPlugin=cgroup/v1"
         [ "$kind" = v2 ] && echo "CgroupPlugin=cgroup/v2

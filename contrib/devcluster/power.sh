@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# power.sh - a node loses its power and gets it back. Sourced by devcluster.
+# power.sh - simulate that a node loses power and gets it back. Sourced by devcluster.
 
 node_address() { awk -v h="$1" '$2 == h { print $1 }' "$dir/etc/hosts"; }
 node_known() { grep -qx "$1" "$dir/etc/nodes" 2>/dev/null; }
-# Before it has heard of the new slurmd, slurmctld may still show the state of the old one.
-node_in_service() { # HOST SECONDS: since then
+# Until the new slurmd has registered, slurmctld may still show the state of the old one.
+node_in_service() { # HOST SECONDS: in service since this time
     local show started
     show=$(ctl scontrol -o show node "$1" 2>/dev/null) || return 1
     started=$(date -d "$(grep -o 'SlurmdStartTime=[^ ]*' <<<"$show" | cut -d= -f2)" +%s 2>/dev/null) && [ "$started" -ge "$2" ] &&
@@ -18,7 +18,7 @@ slurmd_runs() { # HOST
     return 1
 }
 
-# The link goes first: peers get no FIN and no RST, only silence.
+# The link is cut first, so that peers get neither FIN nor RST.
 power_off() {
     local host pids end c
     host=$(node_name "${1-}")
