@@ -8,14 +8,14 @@ NOTES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", ".
 
 TEXT = """# How fast it is
 
-Measured on one machine in one run, ours and the others' taken in turn; made by `tests/bench/peers`. To repeat it:
+Measured on one machine in one run, with ours and the others' taking turns, by `tests/bench/peers`. To repeat it:
 
     ./configure && make
     make -C tests/bench peers ARGS="--venv V --page $PWD/doc/performance.md"
 
 as root, so that there can be two nodes (network namespaces joined by a veth pair), with redis-server and memcached installed.
 The start by Slurm needs the build installed (`make install`, in a prefix outside of /tmp) and what `contrib/devcluster` needs.
-Dragon and Ray come from a virtual environment of their own: `python3 -m venv V && V/bin/pip install dragonhpc ray numpy`; V as an absolute path.
+Dragon and Ray come from a virtual environment: `python3 -m venv V && V/bin/pip install dragonhpc ray numpy`, with V as an absolute path.
 `--only ROW` measures one row, `--help` lists them. For your own cluster there is `ddict bench`.
 
 ## The machine
@@ -26,15 +26,15 @@ Dragon and Ray come from a virtual environment of their own: `python3 -m venv V 
 
 ## How to read it
 
-- A ratio is the median over the repetitions, each of one side's turn by the other's; *spread* is the lowest and the highest. *fastest of each* compares the
-  fastest repetition of each side, which is what is left when nobody disturbed them.
-- Reads in place neither wait nor call the system. They are compared by the processor time of the reading thread, also with servers, whose answers are
-  taken by the clock. On an idle machine that is the same; on a busy one it leaves out what others took from us. Everything that waits for another
-  process is compared by the clock, and on a busy machine mostly says how long the scheduler takes.
-- Sets are of {keys} pairs of 1 KiB, in random order, after all were read once; every value that is read is touched in each cache line and checked, unless the row says otherwise.
-- The *hash table* lies in shared memory, has no lock, no lease and no manager, and is the ceiling; its put and get of 16 MiB are a memcpy. LMDB runs with its fastest settings,
-  in memory. Redis and memcached answer over a UNIX socket, through a client of ours in C with one write for all requests of a batch.
-- Rows across two nodes use two network namespaces of the machine. Those of large values give each node half of its cores, ours and the others' alike.
+- A ratio is the median over the repetitions, in each of which one side's turn is divided by the other's; *spread* is the lowest and the highest ratio. *fastest of each*
+  compares the fastest repetition of each side, the one with the least disturbance.
+- Reads in place neither wait nor make system calls. They are compared by the processor time of the reading thread, even with servers, for whose answers the
+  elapsed time counts. On an idle machine both are the same; on a busy one processor time leaves out other processes. Operations that wait for another
+  process are compared by elapsed time, which on a busy machine mostly shows the delays of the scheduler.
+- Sets are of {keys} pairs of 1 KiB, read in random order after all were read once; each value is touched in every cache line and checked, unless the row says otherwise.
+- The *hash table* is in shared memory, without lock, lease and manager, and is the upper limit; its put and get of 16 MiB are a memcpy. LMDB runs with its fastest settings,
+  in memory. Redis and memcached answer over a UNIX socket, through our own client in C, which sends all requests of a batch in one write.
+- Rows across two nodes use two network namespaces of the machine. In rows of large values each node has half of the cores, for ours and the others alike.
 - Each turn took {seconds} s (values of 64 MiB: four times that), {reps} turns of each side ({often} of two rows whose ratio is near to 1).
 
 ## The table
