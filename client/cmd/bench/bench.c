@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench.c - `ddict bench`: options, and one run after the other. */
+/* bench.c - `ddict bench`: options, and the runs one after another. */
 #include "bench.h"
 
 #include <base/size.h>
@@ -18,11 +18,11 @@
 
 #define LIST_MAX 32u
 #define SET_MIN  (256ull << 20)
-/* what crosses the network is not sped up by a cache: less to load and to remove */
+/* reads over the network gain nothing from a cache, so a smaller set will do */
 #define SET_REMOTE (64ull << 20)
-/* unless a set size is asked for: they are removed one by one */
+/* limit unless the user gives a set size: keys are removed one by one */
 #define KEYS_MAX   (1ull << 20)
-#define KEYS_LEAST 4u /* a client, of large values */
+#define KEYS_LEAST 4u /* for each client, of large values */
 /* bytes of a pair beside key and value: header, index, rounding of small blocks */
 #define ITEM_EXTRA 110u
 
@@ -59,9 +59,9 @@ struct setup {
     const char *plot;
     struct bench_setting setting;
     struct ddict_info info;
-    unsigned *owner[PLACE_N], owners[PLACE_N]; /* managers of each place */
+    unsigned *owner[PLACE_N], owners[PLACE_N]; /* managers of each place, and their number */
     uint64_t free_bytes[PLACE_N];
-    uint32_t *pid; /* of managers of this node */
+    uint32_t *pid; /* pids of the managers of this node */
     unsigned pids;
     struct bench_result *result;
     size_t results;
@@ -143,7 +143,7 @@ static const struct option longs[] = {CMD_LONGS,
                                       {"json", no_argument, NULL, 'j'},
                                       {"net", no_argument, NULL, 'n'},
                                       {0}};
-#define NOT_FOR_NET "scopSufP" /* letters of what --net does not do */
+#define NOT_FOR_NET "scopSufP" /* letters of the options that --net does not take */
 
 static void defaults_set(struct setup *s) {
     list_take(s, "64,1K,64K,1M", size_take);
@@ -168,7 +168,7 @@ static int reps_take(struct setup *s, const char *text) {
     return rc;
 }
 
-/* The option of letter c. 0, or negative: its argument is not understood. */
+/* Take the option of letter c. 0, or negative: its argument is invalid. */
 static int option_take(struct setup *s, int c, const char *text) {
     switch (c) {
     case 's':
@@ -232,10 +232,10 @@ static int options_parse(struct setup *s, int argc, char **argv) {
     return optind < argc ? cmd_usage(usage, "takes no \"%s\"", argv[optind]) : EXIT_OK;
 }
 
-/* --- where we are --- */
+/* --- this node --- */
 
-/* The largest cache of cpu0; all are taken for alike. The C library's own figure is that of a whole
- * package with some processors. */
+/* Size of the last cache of cpu0; all cpus are assumed to have the same. The C library reports that
+ * of a whole package on some processors. */
 static uint64_t cache_look(void) {
     uint64_t most = 0;
     for (unsigned i = 0; i < 8; i++) {
@@ -273,8 +273,8 @@ static void cpus_look(struct bench_setting *s) {
     }
 }
 
-/* Which managers are here and which elsewhere, and the room they have: keys are dealt out evenly,
- * so the fullest counts. */
+/* Find the managers of this node and of others, and their free memory. Keys are distributed evenly,
+ * so the fullest manager counts. */
 static int managers_look(struct setup *s, ddict_t *d) {
     struct ddict_manager_stats *st;
     uint64_t least[PLACE_N] = {UINT64_MAX, UINT64_MAX};
@@ -314,7 +314,7 @@ static int managers_look(struct setup *s, ddict_t *d) {
 
 /* --- runs --- */
 
-/* How many keys; 0: it does not fit, which was said. */
+/* The number of keys; 0: they do not fit, which was reported. */
 static uint64_t keys_count(const struct setup *s, enum bench_place p, uint64_t value,
                            unsigned clients) {
     uint64_t each = value + value / 8 + BENCH_KEY_MAX + ITEM_EXTRA,
@@ -402,7 +402,7 @@ static int run_all(struct setup *s, struct bench_run *r) {
     return EXIT_OK;
 }
 
-/* To the next node: its first manager. */
+/* Measure the path to the first manager of the next node. */
 static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d) {
     struct ddict_manager_stats *st;
     unsigned node = (s->info.node_id + 1) % s->info.nodes;
@@ -457,7 +457,7 @@ int cmd_bench(int argc, char **argv) {
     if (f)
         fclose(f);
     if (r->froze)
-        ddict_unfreeze(d, -1); /* a client may have been killed before it did */
+        ddict_unfreeze(d, -1); /* a client may have been killed before it unfroze the dictionary */
     munmap(r, sizeof *r);
     for (unsigned p = 0; p < PLACE_N; p++)
         free(s.owner[p]);

@@ -7,7 +7,7 @@
 
 #define A    0x9E3779B97F4A7C15ull
 #define B    0xC2B2AE3D27D4EB4Full
-#define LINE 8u /* words */
+#define LINE 8u /* words of a cache line */
 
 const char *const bench_op_name[OP_N] = {"put", "put_many", "get", "view", "get_many", "mixed"};
 const char *const bench_place_name[PLACE_N] = {"local", "remote"};
@@ -19,7 +19,7 @@ static size_t hex_put(char *out, uint64_t n, unsigned digits) {
     return digits;
 }
 
-/* The number, and as much of a counter as it takes until the right manager owns the key. */
+/* The key is the index and a counter, which is raised until the right manager owns the key. */
 size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index) {
     size_t n = strlen(k->prefix);
     unsigned want = k->owner[index % k->owners];

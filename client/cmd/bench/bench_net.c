@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_net.c - `ddict bench --net`: the path to another node, through the managers and by a plain
- * TCP connection, taken in turn. What is got through the managers is a value of that node, into a
- * buffer; small values show the latency, large ones the bandwidth.
+ * bench_net.c - `ddict bench --net`: measure the path to another node, in turn through the managers
+ * and by a plain TCP connection. Through the managers, values of that node are read into a buffer;
+ * small values show the latency, large ones the bandwidth.
  */
 #include "bench.h"
 #include <base/clock.h>
@@ -17,10 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEYS 4u /* of small values, in turn */
-/* of a stream by plain TCP that is asked for at once; a 64th of that at first */
+#define KEYS 4u /* number of small values, read in turn */
+/* bytes requested at once of a stream by plain TCP; the first request is a 64th of it */
 #define STREAM_BYTES (64u << 20)
-#define LARGE        (128u << 10) /* from here on bandwidth counts */
+#define LARGE        (128u << 10) /* from this size on the bandwidth is shown */
 
 static const size_t sizes[] = {8, 1024, 1u << 20, 64u << 20};
 #define SIZES (sizeof sizes / sizeof *sizes)
@@ -29,14 +29,14 @@ enum side { DDICT, TCP, SIDES };
 struct net_row {
     size_t value;
     bool measured;
-    /* of a small value the median latency; of a large one the time of each in a slice */
+    /* small values: median latency; large values: time of each value in a slice */
     double ns[SIDES][BENCH_REPS_MAX];
     struct histogram latency[SIDES];
 };
 struct net {
     ddict_t *d;
     const struct bench_setting *setting;
-    const struct bench_run *run; /* of it: whether we are to stop */
+    const struct bench_run *run; /* tells whether to stop */
     struct bench_keys keys;
     unsigned manager;
     char node[64];
@@ -157,7 +157,7 @@ static int row_run(struct net *n, struct net_row *r) {
 
 /* --- results --- */
 
-/* medians; of the ratios of each repetition median and extremes */
+/* medians; for the ratios of the repetitions median and extremes */
 struct net_figures {
     double value[SIDES], ratio, low, high;
 };
@@ -247,7 +247,7 @@ static int json_print(const struct net *n) {
     return bench_print_object(o, bad);
 }
 
-/* --- all --- */
+/* --- the measurement --- */
 
 static int path_open(struct net *n) {
     int rc = ddict_probe(n->d, n->manager, &n->probe, -1);

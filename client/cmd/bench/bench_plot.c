@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_plot.c - results as SVG: keys a second and p50 (line) with p99 (dots) over the size of a
- * value, both axes logarithmic. A colour for each operation; remote ones and more clients have
- * other dashes.
+ * bench_plot.c - results as SVG: keys per second, and p50 (line) with p99 (dots), over the size of
+ * a value; both axes are logarithmic. Each operation has a colour; remote operations and several
+ * clients are dashed.
  */
 #include "bench.h"
 
@@ -26,7 +26,7 @@ static const char *const color[OP_N] = {"#c0392b", "#e67e22", "#2980b9",
 struct axis {
     double low, high;
     int at, length, sign;
-}; /* logarithms; pixel of low */
+}; /* low, high: logarithms; at: pixel of low */
 
 static double axis_at(const struct axis *a, double value) {
     return a->at + a->sign * (log10(value) - a->low) / (a->high - a->low) * a->length;
@@ -115,7 +115,7 @@ static const char *size_label(char *buf, size_t cap, uint64_t n) {
 
 static void sizes_draw(FILE *f, const struct bench_result *e, size_t n, const struct axis *x) {
     double last = -1000;
-    for (size_t i = 0; i < n; i++) { /* sizes are in rising order, places within */
+    for (size_t i = 0; i < n; i++) { /* results are sorted by size, then by place */
         char size[24];
         double at = axis_at(x, (double)e[i].value);
         if (at < last + 36)

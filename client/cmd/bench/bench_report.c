@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_report.c - results of the benchmark: from the processes' figures, as text, as JSON. */
+/* bench_report.c - results of the benchmark from the processes' figures, as text and as JSON. */
 #include "bench.h"
 #include <base/size.h>
 
@@ -86,7 +86,7 @@ static const char *time_short(char *buf, size_t cap, double ns) {
     return buf;
 }
 
-/* To some of the cpus. Not known: 0 are allowed. */
+/* Whether this process may use only some of the cpus. 0 allowed cpus: not known. */
 static bool is_pinned(const struct bench_setting *s) {
     return s->cpus_allowed > 0 && s->cpus_allowed < s->cpus_online;
 }
@@ -134,7 +134,7 @@ void bench_print_notes(const struct bench_result *e, size_t n) {
 json_t *bench_number(double x, int decimals) {
     double unit = pow(10, decimals);
     json_t *o = json_real(round(x * unit) / unit);
-    return o ? o : json_null(); /* no number: nothing was measured */
+    return o ? o : json_null(); /* null: the figure was not measured */
 }
 
 json_t *bench_seconds(double s) {

@@ -22,7 +22,7 @@ static volatile sig_atomic_t signal_seen;
 
 static void on_signal(int sig) {
     signal_seen = sig;
-    /* pairs with the acquire of the clients, who then remove their keys */
+    /* pairs with the acquire of the clients, which then remove their keys */
     __atomic_store_n(&run_to_stop->stop, 1, __ATOMIC_RELEASE);
 }
 
@@ -32,7 +32,7 @@ void bench_catch(struct bench_run *r) {
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++) {
         struct sigaction a = {.sa_handler = on_signal}, old;
         sigaction(caught[i], NULL, &old);
-        if (old.sa_handler != SIG_IGN) /* nohup, a shell's background job */
+        if (old.sa_handler != SIG_IGN) /* ignored by nohup or for a background job of a shell */
             sigaction(caught[i], &a, NULL);
     }
 }
@@ -101,7 +101,7 @@ int bench_processes(struct bench_run *r, struct bench_progress *p) {
             _exit(bench_work(r, n));
         if (pid[n] < 0) {
             snprintf(r->text, sizeof r->text, "fork: %s", strerror(errno));
-            /* those that run see it and end */
+            /* the other processes see this and end */
             __atomic_store_n(&r->failed, 1, __ATOMIC_RELEASE);
             break;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_work.c - what one process of the benchmark does. Operations come in blocks: keys and values
- * are made before, so that only the calls (and the look at what they gave) are in the time. Some
- * blocks have each call timed by itself, for the percentiles; they do not count for the rate,
- * because looking at the clock costs as much as a short read.
+ * bench_work.c - one process of the benchmark. Operations are done in blocks: keys and values are
+ * made before, so that only the calls (and the check of their results) are timed. In some blocks
+ * each call is timed separately, for the percentiles; these blocks do not count for the rate,
+ * because reading the clock costs as much as a short read.
  */
 #include "bench.h"
 #include <base/clock.h>
@@ -19,14 +19,14 @@
 #include <unistd.h>
 
 #define BLOCK_MAX 256u
-#define BLOCK_NS  1000000u /* a block grows until it takes so long */
-/* calls; a smaller block is timed call by call and counts too */
+#define BLOCK_NS  1000000u /* a block grows until it takes this time */
+/* calls; a smaller block is timed call by call, and counts for the rate, too */
 #define BLOCK_SMALL      4u
-#define TIMED_EVERY      4u         /* blocks */
-#define BUFFER           (8u << 20) /* values made ahead, and of one put_many */
+#define TIMED_EVERY      4u         /* one block in so many is timed call by call */
+#define BUFFER           (8u << 20) /* size of the values made in advance, and of one put_many */
 #define PUT_BATCH        1000u
 #define GET_BATCH        64u
-#define PUT_SHARE        10u /* of mixed: every so many calls is a put */
+#define PUT_SHARE        10u /* mixed: one call in so many is a put */
 #define WARM_SECONDS     0.1
 #define UNFREEZE_TRIES   100u /* another client may be about to freeze */
 #define UNFREEZE_WAIT_US 10000u
@@ -35,7 +35,7 @@ struct worker {
     struct bench_run *run;
     unsigned me, barriers;
     ddict_t *d;
-    uint64_t random, first, count; /* own keys: of these it is the only writer */
+    uint64_t random, first, count; /* this client's keys, which no other client writes */
     char *buf;                     /* [pairs] values */
     unsigned pairs, block[OP_N];
     struct ddict_pair *pair;    /* [pairs] */
@@ -45,7 +45,7 @@ struct worker {
     unsigned keys;
 };
 
-static struct bench_run *run_to_stop; /* by the handler */
+static struct bench_run *run_to_stop; /* for the signal handler */
 
 static void on_signal(int sig) {
     (void)sig;
@@ -76,7 +76,7 @@ static int worker_fail(struct worker *w, const char *what, int rc) {
     return -1;
 }
 
-/* Wait for the others; -1 when it is over. */
+/* Wait for the other clients; -1 if the run is over. */
 static int barrier_wait(struct worker *w) {
     uint32_t all = ++w->barriers * w->run->clients;
     __atomic_fetch_add(&w->run->arrived, 1, __ATOMIC_ACQ_REL);
@@ -94,8 +94,8 @@ static uint64_t cpu_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Processor time of the managers of this node by the scheduler's account; UINT64_MAX where it
- * cannot be read. */
+/* Processor time of this node's managers from the scheduler's statistics; UINT64_MAX if they cannot
+ * be read. */
 static uint64_t managers_cpu_ns(const struct bench_run *r) {
     uint64_t sum = 0;
     for (unsigned i = 0; i < r->manager_pids; i++) {
@@ -129,7 +129,7 @@ static unsigned get_batch_size(const struct bench_run *r) {
     return n == 0 ? 1 : n < GET_BATCH ? (unsigned)n : GET_BATCH;
 }
 
-/* Keys, and values of what is put, for n calls of op; for a _MANY op n is the batch. */
+/* Make keys, and values of puts, for n calls of op; for a _MANY op n is the size of the batch. */
 static void block_prepare(struct worker *w, enum bench_op op, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         bool puts = is_put(op, i);
@@ -271,7 +271,8 @@ static int dictionary_freeze(struct worker *w) {
     return rc < 0 ? worker_fail(w, "freezing", rc) : 0;
 }
 
-/* Each value once: those of other nodes are on this one from then on, as far as there is room. */
+/* Read each value once, after which values of other nodes are in the node cache, as far as they
+ * fit. */
 static int values_fetch(struct worker *w) {
     for (uint64_t i = 0; i < w->count && !run_is_over(w); i++) {
         w->index[0] = w->first + i;
@@ -297,7 +298,7 @@ static int key_remove(struct worker *w, const char *key, size_t klen) {
     return rc;
 }
 
-/* Also after a failure, whatever of the keys is there. */
+/* Remove this client's keys; after a failure too, as far as they exist. */
 static int keys_remove(struct worker *w) {
     char key[BENCH_KEY_MAX];
     for (uint64_t i = 0; i < w->count; i++) {
@@ -320,8 +321,8 @@ unsigned bench_steps(const struct bench_run *r) {
     return n * r->reps + 2;
 }
 
-/* Each operation in turn, all of them again in the next repetition, so that a disturbance does not
- * fall on one alone. */
+/* Do each operation in turn, and repeat all of them, so that a disturbance does not affect one
+ * operation alone. */
 static int operations_run(struct worker *w) {
     struct bench_run *r = w->run;
     struct bench_slice warm;
@@ -384,7 +385,7 @@ static int worker_open(struct worker *w) {
 int bench_work(struct bench_run *r, unsigned me) {
     struct worker w = {.run = r, .me = me};
     run_to_stop = r;
-    signal(SIGINT, SIG_IGN); /* of the terminal: the parent says what is to be done */
+    signal(SIGINT, SIG_IGN); /* the terminal's SIGINT is for the parent, which decides */
     signal(SIGTERM, on_signal);
     signal(SIGHUP, on_signal);
     prctl(PR_SET_PDEATHSIG, SIGTERM);

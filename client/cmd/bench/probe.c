@@ -34,7 +34,7 @@ int probe_connect(const struct probe *p) {
     int one = 1, fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t); /* of connect, too */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t); /* limits connect(), too */
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (connect(fd, &a.any, v4 ? sizeof a.v4 : sizeof a.v6) == 0 &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_find.c - the working folder, the site's record_dir, and what Slurm remembers of a job. */
+/* record_find.c - find records: in the working folder, in the site's record_dir, and in the folder
+ * of a job that Slurm knows. */
 #include "record_find.h"
 
 #include <base/defaults.h>
@@ -101,8 +102,8 @@ bool is_job(const char *text) {
     return n > 0 && n + m < 32 && (text[n] == 0 || (m > 0 && text[n + 1 + m] == 0));
 }
 
-/* Of `scontrol show job`: the text after "NAME=", of JobId to the next blank, of WorkDir to the end
- * of the line. */
+/* Find the value of NAME= in the output of `scontrol show job`: it ends at the first character of
+ * until. */
 static bool field_of(const char *text, const char *name, const char *until, char *to, size_t cap) {
     char key[32];
     snprintf(key, sizeof key, "%s=", name);
@@ -124,7 +125,7 @@ struct job {
     char id[32], folder[PATH_MAX];
 };
 
-/* What Slurm remembers; false: nothing, or there is no Slurm here. */
+/* Ask Slurm for the job; false: it does not know the job, or there is no Slurm here. */
 static bool job_ask(const char *job, struct job *out) {
     char scontrol[PATH_MAX], *text = NULL;
     char *argv[] = {scontrol, "show", "job", (char *)job, NULL}, **envp = NULL;
@@ -139,7 +140,7 @@ static bool job_ask(const char *job, struct job *out) {
     return known;
 }
 
-/* record_dir with %u, %j, %s (of the whole job) and %% put in; false when it has another %, or does
+/* Replace %u, %j, %s ("job") and %% in record_dir; false if it has another %, or the result does
  * not fit. */
 static bool folder_of_site(const char *record_dir, const char *job, char *to, size_t cap) {
     const struct passwd *me = getpwuid(geteuid());
@@ -159,7 +160,7 @@ static bool folder_of_site(const char *record_dir, const char *job, char *to, si
     return n > 0;
 }
 
-/* The record in that folder ("": the working folder). True: added, or *rc is set. */
+/* Look for the record in folder ("": the working folder). True: it was added, or *rc is set. */
 static bool record_in(const char *folder, const char *job, struct paths *p, int *rc) {
     char path[PATH_MAX + 64];
     struct stat st;

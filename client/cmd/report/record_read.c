@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_read.c - read files of records, line by line, and gather what belongs to one dictionary.
- * */
+/* record_read.c - read record files line by line, and collect the lines of each dictionary. */
 #include "record_read.h"
 
 #include <base/error.h>
@@ -15,15 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LINE_MAX_BYTES ((size_t)512 << 20) /* of 65,535 managers the figures are some 100 MB */
+#define LINE_MAX_BYTES ((size_t)512 << 20) /* with 65,535 managers the figures have some 100 MB */
 #define READ_BYTES     ((size_t)64 << 10)
 
-/* What became of the lines of one file. */
+/* Result of reading one file. */
 struct reading {
     const char *path;
     json_t *path_json;
     size_t lines, skipped, taken;
-    size_t first_number; /* of the first line that was skipped */
+    size_t first_number; /* number of the first skipped line */
     char first_why[160];
     bool no_memory;
 };
@@ -47,7 +46,7 @@ void record_free(struct record *r) {
     *r = (struct record){0};
 }
 
-/* The dictionary of that id, a new one when there is none; NULL without memory. */
+/* The dictionary with this id, made if necessary; NULL without memory. */
 static struct dictionary *dictionary_of(struct record *r, const char *id) {
     json_t *at = json_object_get(r->by_id, id);
     if (at)
@@ -73,8 +72,7 @@ static bool file_add(struct dictionary *d, json_t *path) {
     return json_array_append(d->files, path) == 0;
 }
 
-/* Take a line that was understood; it is ours from now on. 0, -EINVAL (why it is none of a record),
- * -ENOMEM. */
+/* Store a parsed line; takes over its reference. 0, -EINVAL: not a line of a record; -ENOMEM. */
 static int line_take(struct record *r, struct reading *rd, json_t *line) {
     const char *event = json_string_value(json_object_get(line, "event")),
                *id = json_string_value(json_object_get(line, "dict"));
@@ -104,8 +102,8 @@ static void line_skip(struct reading *rd, const char *why) {
     snprintf(rd->first_why, sizeof rd->first_why, "%s", why);
 }
 
-/* One line. A line that was cut short (a full disk) may have the next one right behind it: that one
- * is looked for too. */
+/* Read one line. A line that was cut short (the disk was full) may be followed by the next one
+ * without a newline: look for that, too. */
 static void line_read(struct record *r, struct reading *rd, const char *text, size_t len) {
     static const char begin[] = "{\"event\"";
     json_error_t e;
@@ -136,7 +134,7 @@ static void line_read(struct record *r, struct reading *rd, const char *text, si
 static int lines_read(struct record *r, struct reading *rd, int fd) {
     char *buf = NULL;
     size_t len = 0, room = 0;
-    bool skipping = false; /* in a line that is too long */
+    bool skipping = false; /* inside a line that is too long */
     int rc = 0;
     for (;;) {
         rc = VEC_ROOM(&buf, &room, len + READ_BYTES, 2 * READ_BYTES);
@@ -173,7 +171,7 @@ static int lines_read(struct record *r, struct reading *rd, int fd) {
     return rc == 0 && rd->no_memory ? -ENOMEM : rc;
 }
 
-/* A descriptor, or a negative code with the sentence set. -EEXIST: read already. */
+/* A descriptor, or a negative code with the sentence set. -EEXIST: the file was read already. */
 static int file_open(struct record *r, const char *path) {
     struct stat st;
     int fd = strcmp(path, "-") == 0 ? dup(STDIN_FILENO)
@@ -214,7 +212,7 @@ int record_read(struct record *r, const char *path, char **complaint) {
         return fd == -EEXIST ? 0 : fd;
     rd.path_json = json_string(path);
     if (!rd.path_json)
-        rd.path_json = json_string("?"); /* not UTF-8 */
+        rd.path_json = json_string("?"); /* the path is not UTF-8 */
     int rc = !rd.path_json ? -ENOMEM : lines_read(r, &rd, fd);
     close(fd);
     if (rc == 0 &&

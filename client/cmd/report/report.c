@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.c - `ddict report`: what a job's dictionaries did, from the record that they left. */
+/* report.c - `ddict report`: show from its record what a job's dictionaries did. */
 #include "record_find.h"
 #include "record_read.h"
 #include "report_print.h"
@@ -24,7 +24,7 @@ static const char usage[] =
     "  -a, --all            all ddict-*.jsonl of this folder, the oldest first\n"
     "  -j, --json           one object with everything\n" CMD_HELP_USAGE;
 
-/* Read one and say what is wrong with it. False: nothing of it can be shown. */
+/* Read one record and report what is wrong with it. False: it has nothing to show. */
 static bool read_one(struct record *r, const char *path) {
     char *text;
     if (record_read(r, path, &text) < 0) {
@@ -37,7 +37,7 @@ static bool read_one(struct record *r, const char *path) {
     return true;
 }
 
-/* Read what the words name; the exit code so far. */
+/* Read the records that the arguments name. Returns the exit code so far. */
 static int read_named(struct record *r, int n, char **word) {
     int rc = EXIT_OK;
     for (int i = 0; i < n; i++) {
@@ -58,7 +58,7 @@ static int read_named(struct record *r, int n, char **word) {
     return rc;
 }
 
-/* All records of this folder, or the newest, which is said. */
+/* Read all records of this folder, or the newest, whose name is printed. */
 static int read_here(struct record *r, bool all, bool json) {
     struct paths p;
     int rc = EXIT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report_print.c - for each dictionary: what it was, its figures, what happened, whose step was
- * whose. What is missing in a record is left out. */
+/* report_print.c - print for each dictionary: what it was, its figures, its events, and which step
+ * used it. What the record does not have is left out. */
 #include "report_print.h"
 
 #include <base/size.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 
 #define INDENT     2
-#define LINE_WIDTH 120 /* of lines that are filled, where no terminal says */
+#define LINE_WIDTH 120 /* width of filled lines if there is no terminal */
 
 static json_int_t number_of_row(const json_t *o, const char *name) {
     return json_integer_value(json_object_get(o, name));
@@ -26,7 +26,7 @@ static const char *text_of_row(const json_t *o, const char *name) {
     return s ? s : "";
 }
 
-/* printf within a line of text that may hold what others wrote. */
+/* As fprintf(), but replaces control characters, because the record may hold text of others. */
 static void report_put(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void report_put(FILE *out, const char *fmt, ...) {
     char *s = NULL;
@@ -44,7 +44,7 @@ static void line_begin(FILE *out) {
     fprintf(out, "\n%*s", INDENT, "");
 }
 
-/* In local time, as Slurm's commands say it; without the day when it is that of `day`. */
+/* Local time in the format of Slurm's commands; without the day if it is that of `day`. */
 static char *time_text(char *buf, size_t cap, time_t t, time_t day) {
     struct tm tm, d;
     if (t < 0 || !localtime_r(&t, &tm))
@@ -88,8 +88,8 @@ struct extent {
     json_int_t managers, nodes, bytes;
 };
 
-/* How large it was: from the start, else from the figures at the end (manager m is on node m mod
- * nodes, all are of one size). */
+/* The size of the dictionary: from the start line, else from the final figures (manager m is on
+ * node m mod nodes, and all have the same size). */
 static struct extent extent_of(const struct dictionary *d, const struct figures *f, int n) {
     struct extent x = {number_of_row(d->start, "managers"),
                        (json_int_t)json_array_size(json_object_get(d->start, "nodes")),
@@ -107,7 +107,7 @@ static struct extent extent_of(const struct dictionary *d, const struct figures 
     return x;
 }
 
-/* Whose it was, and how large. */
+/* Print whose dictionary it was, and how large. */
 static void title_print(const struct dictionary *d, const struct figures *f, int n, FILE *out) {
     char size[32];
     const char *job = record_text(d, "job"), *scope = record_text(d, "scope"),
@@ -130,7 +130,7 @@ static void title_print(const struct dictionary *d, const struct figures *f, int
         report_put(out, ", %s", size_format(size, sizeof size, (uint64_t)x.bytes));
 }
 
-/* From when to when, and why it ended. */
+/* Print when it began and ended, and why it ended. */
 static void times_print(const struct dictionary *d, FILE *out) {
     char a[32], b[32];
     time_t began = record_time(d->start, NULL), ended = record_time(d->end, NULL);
@@ -150,7 +150,7 @@ static void times_print(const struct dictionary *d, FILE *out) {
                text_of_row(d->end, "text"));
 }
 
-/* With what it was started. */
+/* Print the options that it was started with. */
 static void start_print(const json_t *start, FILE *out) {
     const char *slurm = text_of_row(start, "slurm"), *asked = text_of_row(start, "asked"),
                *wireup = text_of_row(start, "wireup");
@@ -204,7 +204,7 @@ static void events_print(const struct dictionary *d, FILE *out) {
     }
 }
 
-/* "steps: 12.0 (managers), 12.1 (8 processes), ..." in lines that fit. */
+/* Print "steps: 12.0 (managers), 12.1 (8 processes), ..." in lines that fit the terminal. */
 static void steps_print(const struct dictionary *d, FILE *out, int columns) {
     static const char head[] = "steps:";
     const char *managers = text_of_row(d->start, "managers_step");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * results.c - `ddict results`: results that ranks submitted (ddict.results of Python) become
- * files, while the job runs.
+ * results.c - `ddict results`: write the results that ranks submit (ddict.results of Python) to
+ * files while the job runs.
  *
- * A result is a str key "ddict.results/RUN/PATH" and its bytes; one that several processes append
- * to is in parts, "ddict.results/RUN/PATH\0PART", whose bytes in the order of their keys are the
- * file. We keep nothing that could not be found again by listing the keys: a writer that comes
- * after us goes on where we were.
+ * A result is a str key "ddict.results/RUN/PATH" and its bytes. A result that several processes
+ * append to consists of parts, "ddict.results/RUN/PATH\0PART", whose bytes in the order of their
+ * keys make the file. The writer keeps no state that listing the keys would not give again, so that
+ * another writer can take its place.
  */
 #include "results_file.h"
 #include "results_plot.h"
@@ -31,11 +31,12 @@
 #include <unistd.h>
 
 #define PREFIX     "sddict.results/"
-#define PIECES_MAX 4096 /* processes that append to one file */
-#define GATHER_MS  500  /* from news to the file: news of one file come in bursts */
-#define RETRY_MS   3000 /* a file that could not be written */
-#define QUIET_MS   500  /* at the end: no news for so long */
-#define TURN_MS    200  /* between looks at what may have ended */
+#define PIECES_MAX 4096 /* most processes that append to one file */
+/* time between an event and the write of its file, because events of a file come in bursts */
+#define GATHER_MS 500
+#define RETRY_MS  3000 /* time until a failed write is tried again */
+#define QUIET_MS  500  /* at the end: time without events after which we stop */
+#define TURN_MS   200  /* interval between checks for the end */
 
 static const char usage[] =
     "usage: ddict results --to=DIR [OPTION...] | plot [OPTION...] DIR\n"
@@ -52,13 +53,13 @@ static const char usage[] =
     "                       epoch, the first that is there; else the line's number)\n";
 
 struct part {
-    uint64_t version; /* that was written; 0: none */
+    uint64_t version; /* the version that was written; 0: none */
     size_t klen;
     char key[];
 };
 struct file {
     char *path;
-    struct part **part; /* by key */
+    struct part **part; /* sorted by key */
     size_t n;
     bool dirty;
 };
@@ -70,15 +71,15 @@ struct writer {
     int folder;
     const char *to;
     void *files;       /* tree of struct file */
-    uint64_t dirty_at; /* when the first of them became so, ms; 0: none is */
+    uint64_t dirty_at; /* time when the first file became dirty, ms; 0: none is */
     uint64_t retry_at;
     unsigned written, failures, refused;
     uint64_t bytes;
-    int said; /* the errno that was complained of last */
-    int code; /* of the dictionary, while writing */
+    int said; /* the errno that was reported last */
+    int code; /* error of the dictionary while writing */
     bool oom;
-    bool remade; /* the folder was gone, and what had been written with it */
-    bool last;   /* ddictd's own: stays until nobody else is there */
+    bool remade; /* the folder and its files had been removed, and it was made again */
+    bool last;   /* started by ddictd: stays until it is the only client */
 };
 
 static volatile sig_atomic_t stopped;
@@ -90,7 +91,7 @@ static uint64_t now_ms(void) {
     return clock_ns() / 1000000;
 }
 
-/* --- what there is --- */
+/* --- results in the dictionary --- */
 
 static int file_compare(const void *a, const void *b) {
     return strcmp(((const struct file *)a)->path, ((const struct file *)b)->path);
@@ -143,7 +144,7 @@ static struct part *part_get(struct file *f, const char *key, size_t klen) {
     return p;
 }
 
-/* Some result came, or was there. */
+/* Note a result that exists or has arrived. */
 static void result_take(struct writer *w, const char *key, size_t klen) {
     size_t head = strlen(PREFIX);
     const char *path = key + head, *nul;
@@ -195,7 +196,7 @@ static void file_failed(struct writer *w, const struct file *f, int e) {
 
 static int folder_make(const char *to);
 
-/* Somebody removed the folder: we hold one that has no name. */
+/* The folder was removed: make it again, and use the new one. */
 static bool folder_again(struct writer *w) {
     int fd = folder_make(w->to);
     if (fd < 0)
@@ -215,7 +216,7 @@ static int file_flush(struct writer *w, struct file *f) {
     for (size_t i = 0; i < f->n && rc == 0; i++) {
         int e = ddict_view(w->d, f->part[i]->key, f->part[i]->klen, &v[i], 0, -1);
         if (e == DDICT_ENOKEY)
-            continue; /* removed: so is its part of the file */
+            continue; /* the part was removed, so the file goes without it */
         if (e < 0) {
             rc = w->code = e;
             break;
@@ -247,7 +248,7 @@ static int file_flush(struct writer *w, struct file *f) {
     return rc < 0 ? rc : 0;
 }
 
-static struct writer *the; /* for twalk() */
+static struct writer *the; /* passes the writer to twalk()'s function */
 static unsigned dirty_n;
 
 static void node_flush(const void *node, VISIT when, int depth) {
@@ -270,7 +271,7 @@ static void node_forget(const void *node, VISIT when, int depth) {
     f->dirty = true;
 }
 
-/* A negative code of the dictionary, or 0. */
+/* Write the dirty files. 0, or a negative code of the dictionary. */
 static int writer_flush(struct writer *w) {
     the = w;
     dirty_n = 0;
@@ -301,7 +302,7 @@ static void node_free(void *node) {
 
 /* --- while the job runs --- */
 
-/* No process but this one uses the dictionary. */
+/* Whether no other process uses the dictionary. */
 static bool writer_is_alone(struct writer *w) {
     struct ddict_info info;
     struct ddict_manager_stats *s;
@@ -384,7 +385,7 @@ static ddict_t *dictionary_attach(const char *to, const char *run, bool follows)
     }
     int rc = ddict_attach(&d, cmd_name(), -1);
     if (rc == DDICT_ENODICT && (there = cmd_relay(cmd_name(), (char *const *)(uintptr_t)args)) >= 0)
-        exit(there); /* a node of the job has written them */
+        exit(there); /* a node of the job has written the results */
     if (rc < 0)
         cmd_failed(NULL, rc);
     return d;
@@ -407,7 +408,7 @@ static int write_results(struct writer *w, bool follows) {
         the = w;
         dirty_n = 0;
         if (w->code < 0)
-            twalk(w->files, node_flush); /* counts */
+            twalk(w->files, node_flush); /* counts the files that are not saved */
         else
             writer_flush(w);
         unsaved = dirty_n;
@@ -417,15 +418,15 @@ static int write_results(struct writer *w, bool follows) {
     if (w->oom)
         verb_say("no memory for all results");
     if (rc == DDICT_EGONE && follows)
-        rc = 0; /* the dictionary has ended */
+        rc = 0; /* the dictionary has ended, as expected */
     if (rc < 0)
         return cmd_failed(NULL, rc);
     return unsaved > 0 || w->oom || w->refused > 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-struct line { /* what the command line says */
+struct line { /* options of the command line */
     char to[PATH_MAX];
-    const char *run; /* NULL: all */
+    const char *run; /* NULL: all runs */
     bool follows, until_end;
     struct results_plot plot;
 };
@@ -440,7 +441,7 @@ static const struct option longs[] = {CMD_LONGS,
                                       {"x", required_argument, NULL, 'x'},
                                       {0}};
 
-/* The exit code. */
+/* Returns the exit code. */
 static int line_parse(struct line *l, int argc, char **argv) {
     for (int c; (c = cmd_option(argc, argv, "hfo:", longs, usage)) != -1;) {
         if (c == '?')
@@ -472,7 +473,7 @@ static int line_parse(struct line *l, int argc, char **argv) {
     return EXIT_OK;
 }
 
-/* In place; a path that would be too long stays as it is. */
+/* Make path absolute in place; a path that would be too long stays relative. */
 static void path_make_absolute(char path[PATH_MAX]) {
     char whole[PATH_MAX];
     if (path[0] == '/' || !getcwd(whole, sizeof whole) ||
@@ -484,8 +485,8 @@ static void path_make_absolute(char path[PATH_MAX]) {
 
 static void signals_prepare(bool until_end) {
     struct sigaction a = {.sa_handler = on_signal};
-    /* of ddictd: Slurm's SIGTERM is for it, too; we end with the dictionary, at the latest with it
-     * */
+    /* Started by ddictd: Slurm sends SIGTERM to all processes of the step; we end with the
+     * dictionary, or at the latest with ddictd. */
     if (until_end) {
         signal(SIGTERM, SIG_IGN);
         prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* results_file.c - write a file aside and rename it. What was left aside by a writer that was
- * killed goes with the next write of that file. */
+/* results_file.c - write a file under a temporary name and rename it. The temporary file of a
+ * writer that was killed is overwritten by the next write of that file. */
 #include "results_file.h"
 
 #include <base/io.h>
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ASIDE        ".ddict-" /* begins the name of a file that is being written */
+#define ASIDE        ".ddict-" /* prefix of temporary names */
 #define NAME_LONGEST (NAME_MAX - 8)
 
 bool results_path_ok(const char *path, size_t len) {
@@ -69,7 +69,7 @@ static int file_replace(int dir, const char *name, const char *aside, const stru
     if (rc == 0 && renameat(dir, aside, dir, name) != 0)
         rc = -errno;
     if (rc == 0)
-        fsync(dir); /* where the file system can not, the name is there all the same */
+        fsync(dir); /* not fatal: some file systems cannot sync a folder */
     else
         unlinkat(dir, aside, 0);
     return rc == 0 ? 1 : rc;

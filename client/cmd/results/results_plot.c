@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * results_plot.c - the numbers of JSON objects, one after another in the files of a folder, as SVG:
- * a panel for each name of a number, in it a line for each file. Files that do not begin with an
- * object are no metrics and are left out.
+ * results_plot.c - draw the numbers in the JSON objects of a folder's files as SVG: a panel for
+ * each name of a number, with a line for each file. Files that do not begin with an object are left
+ * out.
  */
 #include "results_plot.h"
 
@@ -90,7 +90,7 @@ static void object_take(const char *file, json_t *o, size_t line) {
         file, name, json_is_number(x) ? json_number_value(x) : (double)line, json_number_value(v));
 }
 
-/* What comes behind blanks. */
+/* Skip white space and return the next character. */
 static int object_find(FILE *f) {
     int c;
     while ((c = getc(f)) == ' ' || c == '\n' || c == '\r' || c == '\t') {
@@ -112,7 +112,7 @@ static int file_take(const char *path, const struct stat *st, int kind, struct F
         json_t *o = json_loadf(f, JSON_DISABLE_EOF_CHECK, &e);
         if (o)
             object_take(name + (*name == '/'), o, line);
-        else /* NaN, which Python writes, is no JSON, nor is a line that is cut */
+        else /* skip the line: it is cut, or has NaN, which Python writes but JSON does not allow */
             while ((c = getc(f)) != EOF && c != '\n') {
             }
         json_decref(o);
@@ -136,7 +136,7 @@ static const char *color_of(size_t i) {
     return colors[i % COUNT(colors)];
 }
 
-/* The number of its file, in the order of the legend. */
+/* The index of the file, in the order of the legend. */
 static size_t file_number(const char *const *files, size_t n, const char *file) {
     size_t i = 0;
     while (i < n && strcmp(files[i], file) != 0)
@@ -222,7 +222,7 @@ static int names_compare(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The different ones of the series' files or metrics, sorted. */
+/* The distinct files or metrics of all series, sorted. */
 static size_t names_of(const char **names, bool metrics) {
     size_t n = 0;
     for (size_t i = 0; i < series_n; i++) {
