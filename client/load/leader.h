@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* leader.h - the worker that plans, waits for all, and writes the set. */
+/* leader.h - the worker that plans the load, waits for all units, and writes the set. */
 #ifndef DDICT_LOAD_LEADER_H
 #define DDICT_LOAD_LEADER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.h - paths of members as keys, and which of them were seen. */
+/* names.h - turn paths of members into keys, and remember which names were seen. */
 #ifndef DDICT_LOAD_NAMES_H
 #define DDICT_LOAD_NAMES_H
 

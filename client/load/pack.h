@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - bytes that travel through the dictionary: little endian numbers, and texts with their
- * length. Reading is checked: a wrong length gives zeros and `bad`. */
+/* pack.h - values of the load in the dictionary: little endian numbers, and texts with their
+ * length. Reading is checked: a wrong length gives zeros and sets `bad`. */
 #ifndef DDICT_LOAD_PACK_H
 #define DDICT_LOAD_PACK_H
 
@@ -82,7 +82,7 @@ static inline uint32_t unpack_u32(struct unpack *u) {
     return le32toh(v);
 }
 
-/* *n bytes, not 0-terminated; "" of 0 bytes where it is wrong. */
+/* *n bytes, not 0-terminated; "" of 0 bytes if the length is wrong. */
 static inline const char *unpack_text(struct unpack *u, size_t *n) {
     const uint8_t *at;
     *n = unpack_u32(u);

@@ -39,8 +39,7 @@
 struct load_plan;
 struct sink;
 
-/* Sum and product, INT64_MAX at most: sizes that a file names may be anything. No argument is
- * negative. */
+/* Sum and product, at most INT64_MAX: a file may claim any size. No argument is negative. */
 static inline int64_t bytes_add(int64_t a, int64_t b) {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
@@ -78,7 +77,7 @@ struct source_kind {
     int (*read)(struct sink *s, const char *text, const void *work, size_t len);
 };
 
-/* Whether the load shall stop: somebody has failed, or was told to end. */
+/* Whether the load has to stop: a process has failed, or the user has ended it. */
 bool load_stopped(void);
 
 /* --- plan.c: units, for plan() --- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * s3.h - a bucket of S3, and the bytes of its objects, many at once. What goes wrong on the way is
- * tried again (s3_transfer.h).
+ * s3.h - a bucket of S3, and the bytes of its objects, many at once. Failed transfers are tried
+ * again (s3_transfer.h).
  *
  * A struct s3 is used by one thread. Functions return 0 or a negative code with the sentence set,
  * -ECANCELED when load_stopped().
@@ -18,7 +18,7 @@ struct s3;
 /* Open s3://bucket[/prefix]. region: NULL for the configuration's. */
 int s3_open(struct s3 **out, const char *text, const char *region);
 void s3_close(struct s3 *s);
-const char *s3_prefix(const struct s3 *s); /* "" or as written */
+const char *s3_prefix(const struct s3 *s); /* "" or the prefix as written */
 const char *s3_region(const struct s3 *s); /* the region where the bucket proved to be */
 
 /* --- objects, many at once --- */
