@@ -29,7 +29,8 @@
  * The last piece, or an error in its place, ends FILLS, PASSES and DROPS. When the connection is
  * lost all forwards end, except gets and heads in ASKED, which become NEW again. The rows at the end
  * of this file have a handler for each message that a state allows; any other message is a breach of
- * the protocol. forward_put.c sends the pieces in PUTS.
+ * the protocol. forward_send.c and forward_put.c speak with the owner, forward_reply.c with the
+ * requester; forward_lost.c has what a lost connection does.
  *
  * Two things do not depend on the state:
  *     requester   a lane, or the prefetch, which takes no answer. NULL: gone; possible in ASKED,
@@ -42,26 +43,23 @@
 #include "forward.h"
 
 #include "cache.h"
+#include "forward_end.h"
 #include "forward_followers.h"
+#include "forward_lost.h"
+#include "forward_reply.h"
 #include "forward_route.h"
+#include "forward_send.h"
 #include "forward_table.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester.h"
 #include "rma_read.h"
 #include "stream_in.h"
-#include "stream_out.h"
 #include "transit.h"
-#include <base/clock.h>
 #include <base/error.h>
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* bytes that may come of a stream that the client does not read yet: 512 such streams may be open
- * for one client */
-#define WINDOW_FIRST (2 * DD_MSG_PIECE)
 
 /* Handles a message of the owner. 0 or DDICT_EPROTO. */
 typedef int message_handler(struct manager *m, struct forward *f, const struct msg *r,
@@ -76,78 +74,7 @@ struct state_row {
 };
 static const struct state_row rows[FORWARD_STATE_N];
 
-/* The requester is gone, or was answered. */
-static void forward_detach(struct forward *f) {
-    if (f->req.type == MSG_PUT)
-        put_in_forget(f->requester, f);
-    forward_unlink(f);
-}
-
-static void forward_free(struct manager *m, struct forward *f) {
-    if (f->requester)
-        forward_detach(f);
-    if (f->rma_read)
-        rma_read_forget(f->rma_read, forward_has_block(f) ? &f->block : NULL);
-    else if (forward_has_block(f))
-        transit_abort(m, &f->block);
-    forward_route_end(m, f);
-    leader_close(f);
-    if (f->leader)
-        follower_leave(f);
-    if (f->id)
-        forward_delist(m, f);
-    if (forward_busy(f))
-        m->peers_busy--;
-    free(f);
-}
-
-/* After its answer. */
-static void forward_end(struct manager *m, struct forward *f) {
-    if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && forward_busy(f))
-        count_latency(m, DDICT_LATENCY_FETCH, f->began, clock_ns());
-    forward_free(m, f);
-}
-
-/* --- to the owner --- */
-static bool put_streams(const struct msg *req) {
-    return req->type == MSG_PUT && req->flags & MSGF_STREAM;
-}
-
-static struct msg request_of(const struct forward *f) {
-    struct msg r = f->req;
-    bool value = r.type == MSG_GET || r.type == MSG_POP;
-    r.id = f->id;
-    r.manager = f->from;
-    r.flags = (uint16_t)((r.flags & ~(MSGF_VIEW | MSGF_REMOTE)) | MSGF_HOP);
-    if (value || r.type == MSG_KEYS)
-        r.val_len = f->allowed;
-    if (value && f->requester->m->setup->rma)
-        r.flags |= MSGF_REMOTE;
-    return r;
-}
-
-/* Negative: it has no id and no peer, as before. */
-static int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
-    struct manager *m = f->requester->m;
-    const struct msg *req = &f->req;
-    int e = 0;
-    if (!forward_enlist(f, p))
-        return -ENOMEM;
-    if (req->patience_ms && !m->late.pos)
-        timer_after(&m->timers, &m->late, DD_LATE_MS * 1000000ull);
-    if (req->type == MSG_GET || req->type == MSG_POP || req->type == MSG_KEYS)
-        f->allowed = WINDOW_FIRST;
-    if (req->type == MSG_GET)
-        f->epoch = m->frozen;
-    struct msg r = request_of(f);
-    forward_become(f, put_streams(req) ? FORWARD_PUTS : FORWARD_ASKED);
-    if (f->state == FORWARD_PUTS)
-        e = put_in_pass(f->requester, req, f);
-    if (e == 0)
-        e = peer_send(p, f->via, &r, payload, req->len - MSG_HEADER);
-    f->position = peer_position(p);
-    return e < 0 && e != -ENOMEM && e != DDICT_EPROTO ? DDICT_ELOST : e;
-}
+/* --- requests --- */
 
 /* Answer with an error; the pieces that come of a put are dropped. */
 static int forward_refuse(struct requester *a, const struct msg *req, int e, const char *text) {
@@ -240,93 +167,6 @@ static void follower_count(struct manager *m, const struct forward *f, const str
         return;
     m->count->gets_remote += r->status == 0;
     m->count->misses += r->status == DDICT_ENOKEY;
-}
-
-static void followers_fail(struct manager *m, struct forward *f, int status, const char *text) {
-    while (f->followers) {
-        requester_reply(f->followers->requester, &f->followers->req, status, text);
-        forward_free(m, f->followers);
-    }
-}
-
-/* --- to the requester --- */
-static void reply_pass(const struct forward *f, const struct msg *r, const uint8_t *payload) {
-    struct msg out = *r;
-    out.id = f->req.id;
-    out.flags &= MSGF_STREAM;
-    requester_send(f->requester, &out, payload, r->len - MSG_HEADER);
-}
-
-static void forward_fail(struct forward *f, int status, const char *text) {
-    if (f->state != FORWARD_PASSES) {
-        requester_reply(f->requester, &f->req, status, text);
-        return;
-    }
-    struct msg out = {.type = MSG_DATA,
-                      .flags = MSGF_LAST,
-                      .id = f->req.id,
-                      .aux = f->got,
-                      .status = status,
-                      .manager = f->from};
-    requester_send(f->requester, &out, NULL, 0);
-}
-
-void forwards_took(struct requester *a) {
-    uint64_t open = 0; /* bytes that may still come, of all streams of this requester */
-    for (const struct forward *f = a->forwards; f; f = f->a_next)
-        if (f->state == FORWARD_PASSES)
-            open += (f->allowed < f->reply.val_len ? f->allowed : f->reply.val_len) - f->got;
-    for (struct forward *f = a->forwards, *next; f && open < DD_STREAM_WINDOW; f = next) {
-        next = f->a_next;
-        if (f->state != FORWARD_PASSES || f->allowed >= f->reply.val_len ||
-            f->allowed - f->got > DD_STREAM_WINDOW / 2)
-            continue;
-        open += f->got + DD_STREAM_WINDOW - f->allowed;
-        f->allowed = f->got + DD_STREAM_WINDOW;
-        if (f->rma_read)
-            rma_read_more(f->rma_read, f->allowed);
-        else
-            forward_tell(f, MSG_CREDIT, f->allowed);
-        forward_last(f); /* the others get credit first next time */
-    }
-}
-
-static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
-    store_unpin(m->store, off);
-}
-
-/* Answer with the value in the block: its place, for a view, or a copy, for a follower that wants
- * one. */
-static void block_give(struct manager *m, const struct forward *f, const struct store_ref *at,
-                       const struct msg *r) {
-    struct msg out;
-    if (f->requester->kind == REQUESTER_SELF)
-        return;
-    bool view = f->req.flags & MSGF_VIEW, streams = !view && r->val_len > DD_MSG_INLINE;
-    reply_init(&out, f->req.id, m->setup->id);
-    out.val_len = r->val_len;
-    out.tag = r->tag;
-    out.version = r->version;
-    if (!view && !streams) {
-        requester_send(f->requester, &out, at->value, r->val_len);
-        return;
-    }
-    int e = store_pin(m->store, at->off);
-    if (e == 0 && streams &&
-        (e = stream_out_begin(f->requester, &out, at->value, r->val_len, 0, unpin_done, at->off,
-                              NULL)) < 0)
-        store_unpin(m->store, at->off);
-    if (e < 0 && f->req.type == MSG_POP)
-        requester_reply(f->requester, &f->req, DDICT_ELOST,
-                        "the value is lost: the manager of this node had no memory for it");
-    else if (e < 0)
-        requester_reply(f->requester, &f->req, -ENOMEM, NULL);
-    if (e < 0 || streams)
-        return;
-    out.flags = MSGF_PLACED;
-    out.aux = at->off;
-    out.len = MSG_HEADER;
-    requester_send_placed(f->requester, &out, at->off);
 }
 
 /* --- the block --- */
@@ -627,62 +467,6 @@ bool forwards_late(struct manager *m) {
 void forwards_end(struct requester *a) {
     while (a->forwards)
         forward_leave(a->forwards, false);
-}
-
-/* --- the connection is lost --- */
-
-/* It may be sent again: it changes nothing, and its key was kept. */
-static bool forward_repeats(const struct forward *f) {
-    return f->requester && !f->again && f->state == FORWARD_ASKED &&
-           (f->req.type == MSG_GET || f->req.type == MSG_HEAD);
-}
-
-static void forward_lost(struct manager *m, struct forward *f, const char *text) {
-    struct requester *a = f->state == FORWARD_PASSES ? f->requester : NULL;
-    followers_fail(m, f, DDICT_ELOST, text);
-    if (f->requester)
-        forward_fail(f, DDICT_ELOST, text);
-    forward_free(m, f);
-    if (a && requester_idle(a))
-        forwards_took(a);
-}
-
-static void forward_repeat(struct manager *m, struct forward *f, const char *text) {
-    uint64_t us = (clock_ns() - f->began) / 1000;
-    int e;
-    if (!forward_busy(f))
-        f->req.aux -= us < f->req.aux ? us : f->req.aux;
-    struct peer *p = peer_get(m, f->from, &e);
-    if (p)
-        e = forward_send(f, p, f->key);
-    if (e == 0)
-        return;
-    followers_fail(m, f, DDICT_ELOST, text);
-    requester_reply(f->requester, &f->req, DDICT_ELOST, text);
-    forward_free(m, f);
-}
-
-static void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again) {
-    struct forward *repeat = NULL; /* linked by p_next */
-    while (*peer_forwards(p)) {
-        struct forward *f = *peer_forwards(p);
-        if (!again || !forward_repeats(f)) {
-            forward_lost(m, f, text);
-            continue;
-        }
-        leader_close(f);
-        forward_delist(m, f);
-        forward_become(f, FORWARD_NEW);
-        f->via = 0;
-        f->again = true;
-        f->p_next = repeat;
-        repeat = f;
-    }
-    while (repeat) {
-        struct forward *f = repeat;
-        repeat = f->p_next;
-        forward_repeat(m, f, text);
-    }
 }
 
 /* --- the table --- */

@@ -16,7 +16,5 @@ bool forwards_late(struct manager *m);
 void forwards_end(struct requester *a); /* the requester ends: drop its answers */
 /* for peers_init(): what to do with messages of owners */
 extern const struct peer_ops forward_peer_ops;
-/* The requester has read pieces of streams: give their owners credit. */
-void forwards_took(struct requester *a);
 
 #endif

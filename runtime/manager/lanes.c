@@ -13,7 +13,7 @@
 #include "aside.h"
 #include "backlog.h"
 #include "faults.h"
-#include "forward.h"
+#include "forward_reply.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester.h"

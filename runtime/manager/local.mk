@@ -4,12 +4,16 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/aside.h runtime/manager/backlog.c runtime/manager/backlog.h \
   runtime/manager/cache.c runtime/manager/cache.h \
   runtime/manager/carrier.h runtime/manager/faults.c runtime/manager/faults.h \
-  runtime/manager/forward.c runtime/manager/forward.h runtime/manager/forward_followers.c \
-  runtime/manager/forward_followers.h runtime/manager/forward_put.c \
-  runtime/manager/forward_put.h runtime/manager/forward_route.c \
-  runtime/manager/forward_route.h runtime/manager/forward_table.c \
-  runtime/manager/forward_table.h runtime/manager/freeze.c \
-  runtime/manager/freeze.h runtime/manager/lanes.c runtime/manager/lanes.h \
+  runtime/manager/forward.c runtime/manager/forward.h \
+  runtime/manager/forward_end.c runtime/manager/forward_end.h \
+  runtime/manager/forward_followers.c runtime/manager/forward_followers.h \
+  runtime/manager/forward_lost.c runtime/manager/forward_lost.h \
+  runtime/manager/forward_put.c runtime/manager/forward_put.h \
+  runtime/manager/forward_reply.c runtime/manager/forward_reply.h \
+  runtime/manager/forward_route.c runtime/manager/forward_route.h \
+  runtime/manager/forward_send.c runtime/manager/forward_send.h \
+  runtime/manager/forward_table.c runtime/manager/forward_table.h \
+  runtime/manager/freeze.c runtime/manager/freeze.h runtime/manager/lanes.c runtime/manager/lanes.h \
   runtime/manager/main_loop.c runtime/manager/main_loop.h runtime/manager/manager.c \
   runtime/manager/manager.h runtime/manager/numa_bind.c runtime/manager/numa_bind.h \
   runtime/manager/parked.c runtime/manager/parked.h runtime/manager/peer_client.c \

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forward_end.c - the end of a forward. */
+#include "forward_end.h"
+
+#include "forward_followers.h"
+#include "forward_route.h"
+#include "forward_table.h"
+#include "manager.h"
+#include "rma_read.h"
+#include "stream_in.h"
+#include "transit.h"
+#include <base/clock.h>
+
+#include <stdlib.h>
+
+void forward_detach(struct forward *f) {
+    if (f->req.type == MSG_PUT)
+        put_in_forget(f->requester, f);
+    forward_unlink(f);
+}
+
+void forward_free(struct manager *m, struct forward *f) {
+    if (f->requester)
+        forward_detach(f);
+    if (f->rma_read)
+        rma_read_forget(f->rma_read, forward_has_block(f) ? &f->block : NULL);
+    else if (forward_has_block(f))
+        transit_abort(m, &f->block);
+    forward_route_end(m, f);
+    leader_close(f);
+    if (f->leader)
+        follower_leave(f);
+    if (f->id)
+        forward_delist(m, f);
+    if (forward_busy(f))
+        m->peers_busy--;
+    free(f);
+}
+
+void forward_end(struct manager *m, struct forward *f) {
+    if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && forward_busy(f))
+        count_latency(m, DDICT_LATENCY_FETCH, f->began, clock_ns());
+    forward_free(m, f);
+}

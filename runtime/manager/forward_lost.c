@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forward_lost.c - what a lost connection does to the forwards on it. */
+#include "forward_lost.h"
+
+#include "forward_end.h"
+#include "forward_followers.h"
+#include "forward_reply.h"
+#include "forward_send.h"
+#include "forward_table.h"
+#include "manager.h"
+#include "peer_client.h"
+#include "requester.h"
+#include <base/clock.h>
+
+static void followers_fail(struct manager *m, struct forward *f, int status, const char *text) {
+    while (f->followers) {
+        requester_reply(f->followers->requester, &f->followers->req, status, text);
+        forward_free(m, f->followers);
+    }
+}
+
+/* It may be sent again: it changes nothing, and its key was kept. */
+static bool forward_repeats(const struct forward *f) {
+    return f->requester && !f->again && f->state == FORWARD_ASKED &&
+           (f->req.type == MSG_GET || f->req.type == MSG_HEAD);
+}
+
+static void forward_lost(struct manager *m, struct forward *f, const char *text) {
+    struct requester *a = f->state == FORWARD_PASSES ? f->requester : NULL;
+    followers_fail(m, f, DDICT_ELOST, text);
+    if (f->requester)
+        forward_fail(f, DDICT_ELOST, text);
+    forward_free(m, f);
+    if (a && requester_idle(a))
+        forwards_took(a);
+}
+
+static void forward_repeat(struct manager *m, struct forward *f, const char *text) {
+    uint64_t us = (clock_ns() - f->began) / 1000;
+    int e;
+    if (!forward_busy(f))
+        f->req.aux -= us < f->req.aux ? us : f->req.aux;
+    struct peer *p = peer_get(m, f->from, &e);
+    if (p)
+        e = forward_send(f, p, f->key);
+    if (e == 0)
+        return;
+    followers_fail(m, f, DDICT_ELOST, text);
+    requester_reply(f->requester, &f->req, DDICT_ELOST, text);
+    forward_free(m, f);
+}
+
+void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again) {
+    struct forward *repeat = NULL; /* linked by p_next */
+    while (*peer_forwards(p)) {
+        struct forward *f = *peer_forwards(p);
+        if (!again || !forward_repeats(f)) {
+            forward_lost(m, f, text);
+            continue;
+        }
+        leader_close(f);
+        forward_delist(m, f);
+        forward_become(f, FORWARD_NEW);
+        f->via = 0;
+        f->again = true;
+        f->p_next = repeat;
+        repeat = f;
+    }
+    while (repeat) {
+        struct forward *f = repeat;
+        repeat = f->p_next;
+        forward_repeat(m, f, text);
+    }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * forward_lost.h - what a lost connection does to the forwards on it: they end, and their requesters
+ * and followers are answered with DDICT_ELOST. A get or head in ASKED becomes NEW and is sent once
+ * more, over a new connection: it changes nothing, and its key was kept.
+ */
+#ifndef DDICT_MANAGER_FORWARD_LOST_H
+#define DDICT_MANAGER_FORWARD_LOST_H
+
+#include "manager.h"
+
+struct peer;
+
+/* A lost of struct peer_ops: afterwards p has no forward, unless one was sent again over a new
+ * connection of it. again: gets and heads may be. */
+void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again);
+
+#endif
