@@ -214,7 +214,7 @@ static int session_receive_welcome(struct session *s, struct deadline *d) {
     if (!s->local || !s->local_of)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
     for (unsigned i = 0; i < s->managers; i++) /* manager_receive() corrects those of our node */
-        s->route_of[i] = &s->local[stand_in(i, s->nodes, s->nlocal)];
+        s->route_of[i] = &s->local[proxy_of(i, s->nodes, s->nlocal)];
     return 0;
 }
 

@@ -52,10 +52,10 @@ static inline uint64_t hash_owner_of(uint64_t h, uint64_t n) {
 static inline unsigned hash_owner(uint64_t h, unsigned n) {
     return (unsigned)hash_owner_of(h, n);
 }
-/* Of a node with `local` managers that which asks `owner`, a manager of another node, for all of
- * the node: its rank. Manager m is the (m / nodes)-th of node m % nodes: where all nodes have as
- * many, each stands in for one of each other node. */
-static inline unsigned stand_in(unsigned owner, unsigned nodes, unsigned local) {
+/* Which of the `local` managers of a node is the proxy of `owner`, a manager of another node: its
+ * index on this node. Manager m is the (m / nodes)-th of node m % nodes, so where all nodes have as
+ * many managers, each is the proxy of one manager of each other node. */
+static inline unsigned proxy_of(unsigned owner, unsigned nodes, unsigned local) {
     return (owner / nodes + owner % nodes) % local;
 }
 

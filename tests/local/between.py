@@ -82,7 +82,7 @@ class Between:
     def prefix(self, i):
         return ["ip", "netns", "exec", self.nodes[i]]
 
-    def stand_in(self, d):
+    def listen(self, d):
         """Listen where the nodes listen."""
         for i, node in enumerate(d.nodes):
             ports = set()
@@ -138,7 +138,7 @@ class Between:
             b.close()
 
     def dictionary(self, *args, managers=2):
-        return Dictionary(nodes=2, managers=managers, mem="256M", via=[self.prefix(0), self.prefix(1)], args=args, meanwhile=self.stand_in)
+        return Dictionary(nodes=2, managers=managers, mem="256M", via=[self.prefix(0), self.prefix(1)], args=args, meanwhile=self.listen)
 
     def run(self, d, node, *args, command=None):
         return subprocess.run([*self.prefix(node), *(command or [PROBE]), *map(str, args)], env=d.env(node), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

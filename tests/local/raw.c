@@ -86,7 +86,7 @@ unsigned raw_lane_for(struct raw *r, const void *key, size_t len) {
     uint64_t h = key_hash(key, len);
     unsigned owner = hash_owner(h, r->managers);
     return owner % r->nodes == r->node_id ? owner / r->nodes
-                                          : stand_in(owner, r->nodes, r->local_n);
+                                          : proxy_of(owner, r->nodes, r->local_n);
 }
 
 static void ring_event(struct raw_manager *l) {

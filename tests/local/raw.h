@@ -44,7 +44,7 @@ void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
     } while (0)
 
 void raw_attach(struct raw *r);
-/* of the owner, or of the stand-in */
+/* index of the lane to the owner of key, or to its proxy */
 unsigned raw_lane_for(struct raw *r, const void *key, size_t len);
 /* Queue one message on lane i; waits for room, taking answers of others away (they must be none)
  * only when asked. */
