@@ -22,7 +22,7 @@
 #define TICK_NS (10ull * DD_WAIT_SLICE_MS * 1000000u)
 #define END_MAX 32 /* ops ended in one round */
 
-enum { ON_EVENT, ON_DOORBELL_FD, ON_TIMER, ON_SOCKET };
+enum { ON_EVENT, ON_CLIENT_EVENTFD, ON_TIMER, ON_SOCKET };
 
 /* --- under async.lock --- */
 
@@ -185,13 +185,13 @@ static void async_check(struct ddict_async *q, struct session *s, bool tick) {
 
 static void async_turn(struct ddict_async *q, struct session *s) {
     struct epoll_event e[4];
-    bool rung = false, tick = false;
+    bool woken = false, tick = false;
     eventfd_t value;
     uint64_t times;
     int n = epoll_wait(q->epoll_fd, e, 4, 0);
     for (int i = 0; i < n; i++) {
-        if (e[i].data.u32 == ON_DOORBELL_FD) {
-            rung |= eventfd_read(s->doorbell, &value) == 0;
+        if (e[i].data.u32 == ON_CLIENT_EVENTFD) {
+            woken |= eventfd_read(s->client_eventfd, &value) == 0;
         } else if (e[i].data.u32 == ON_TIMER) {
             tick = true;
             pthread_mutex_lock(&q->lock);
@@ -204,7 +204,7 @@ static void async_turn(struct ddict_async *q, struct session *s) {
             epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->sock, NULL); /* the hang-up is permanent */
         }
     }
-    client_lanes_turn(s, rung);
+    client_lanes_turn(s, woken);
     async_check(q, s, tick);
 }
 
@@ -425,7 +425,7 @@ int ddict_async_open(ddict_t *d, ddict_async_t **out) {
     q->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     rc = q->epoll_fd < 0 || q->event_fd < 0 || q->timer_fd < 0 ? -errno : 0;
     if (rc == 0 && ((rc = async_watch(q, q->event_fd, EPOLLIN, ON_EVENT)) < 0 ||
-                    (rc = async_watch(q, s->doorbell, EPOLLIN, ON_DOORBELL_FD)) < 0 ||
+                    (rc = async_watch(q, s->client_eventfd, EPOLLIN, ON_CLIENT_EVENTFD)) < 0 ||
                     (rc = async_watch(q, q->timer_fd, EPOLLIN, ON_TIMER)) < 0 ||
                     (rc = async_watch(q, s->sock, EPOLLRDHUP, ON_SOCKET)) < 0)) {
     }
@@ -469,7 +469,7 @@ static void async_shut(struct ddict_async *q) {
     async_end_ops(q, true, -ECANCELED, "the handle was detached");
     async_finish_done(q, s);
     /* other processes hold the eventfd, too, so closing ours does not remove it */
-    epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->doorbell, NULL);
+    epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->client_eventfd, NULL);
     epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, s->sock, NULL);
     epoll_ctl(q->epoll_fd, EPOLL_CTL_DEL, q->timer_fd, NULL);
     pthread_mutex_lock(&q->lock);

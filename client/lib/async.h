@@ -10,8 +10,8 @@
  * the op to its set. A thread that turns a set sends on what waits on all lanes, of all sets.
  *
  * Q1 While a lane has ops and no thread turns it, LANE_POLLS was announced and the rings were
- *    looked at after that; or the manager has rung since, and the session's eventfd is readable. A
- *    thread that reads the eventfd turns all lanes that have ops.
+ *    looked at after that; or the manager has written the session's client_eventfd since, and it is
+ *    readable. A thread that reads it turns all lanes that have ops.
  * Q2 While a set has done ops and no thread is awake in it, the set's own eventfd is readable.
  * Q3 An op belongs to its lane (under lane.lock) until it is done, then to its set (under
  *    async.lock). Only the thread that polls it frees it. An op that is `queued` is given to its

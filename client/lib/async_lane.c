@@ -148,7 +148,7 @@ void client_lanes_turn(struct session *s, bool all) {
             more |= client_lane_turn(p);
     }
     if (more)
-        eventfd_write(s->doorbell, 1); /* Q1: the polling thread turns again */
+        eventfd_write(s->client_eventfd, 1); /* Q1: the polling thread turns again */
 }
 
 /* --- ends --- */

@@ -61,9 +61,9 @@ struct session {
     /* in a child: there is no hold page for the views. The session stays, so that releasing them
      * does nothing */
     bool lost;
-    unsigned stage; /* of opening: 0, 1 greeted, 2 welcomed, 2 + managers known */
-    int sock;       /* to ddictd; -1 in a child that inherited the session */
-    int doorbell;   /* eventfd that managers write for threads that poll; -1 likewise */
+    unsigned stage;     /* of opening: 0, 1 greeted, 2 welcomed, 2 + managers known */
+    int sock;           /* to ddictd; -1 in a child that inherited the session */
+    int client_eventfd; /* managers write it for threads that poll; -1 likewise */
     const struct status_page *status_page;
     int timeout_ms; /* what -1 means */
     /* atomic; bytes that are set aside for the value of a pop (request.h) */

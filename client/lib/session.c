@@ -34,7 +34,7 @@ static struct session *session_take(void) {
         return NULL;
     s->closing = s->lost = s->held_bad = false;
     s->stage = 0;
-    s->sock = s->doorbell = s->pipe = s->hold.pipe = -1;
+    s->sock = s->client_eventfd = s->pipe = s->hold.pipe = -1;
     s->status_page = NULL;
     s->local = NULL;
     s->local_of = s->route_of = NULL;
@@ -80,7 +80,7 @@ static void session_empty(struct session *s) {
         munmap(s->refs, sizeof *s->refs * LEASE_NUMBERS);
     s->refs = NULL;
     close_fd(&s->sock);
-    close_fd(&s->doorbell);
+    close_fd(&s->client_eventfd);
     close_fd(&s->pipe);
     pthread_mutex_destroy(&s->lease_lock);
 }
@@ -147,7 +147,7 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         s->lease_page = map_fd(fds[1], LEASE_FILE_SIZE, PROT_READ | PROT_WRITE, "lease page");
         if (!s->status_page || !s->lease_page)
             rc = -ENOMEM;
-        s->doorbell = fds[2];
+        s->client_eventfd = fds[2];
         fds[2] = -1;
     }
     close_fds(fds, n);
@@ -175,7 +175,7 @@ static int manager_receive(struct session *s, unsigned index, struct deadline *d
         rc = client_lane_open(&l->lane, l, fds[1], fds[2]);
     if (rc == 0) {
         fds[2] = -1; /* now owned by the lane */
-        l->lane.lane.client_eventfd = s->doorbell;
+        l->lane.lane.client_eventfd = s->client_eventfd;
         reader_unfence(&l->arena);
         l->lane.lane.fenced = l->arena.fenced;
         s->local_of[m.manager] = s->route_of[m.manager] = l;
@@ -348,7 +348,7 @@ void session_close(struct session *s) {
 
 void session_forget(struct session *s) {
     close_fd(&s->sock);
-    close_fd(&s->doorbell);
+    close_fd(&s->client_eventfd);
     for (unsigned i = 0; i < s->nlocal; i++) {
         struct client_lane *p = &s->local[i].lane;
         p->lane.page = NULL; /* MADV_DONTFORK: not mapped here */

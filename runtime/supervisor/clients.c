@@ -71,8 +71,8 @@ struct sup_client {
     uint64_t id;
     pid_t pid;
     char step[STEP_NAME_MAX];
-    /* lane_fd, ring_fd: [local_n]; a ring_fd is open until both its ends have it */
-    int lease_fd, bell_fd, *lane_fd, *ring_fd;
+    /* lane_fd, lane_eventfd: [local_n]; a lane_eventfd is open until both its ends have it */
+    int lease_fd, client_eventfd, *lane_fd, *lane_eventfd;
     unsigned waits;                  /* answers of managers */
     int status;                      /* the first bad one */
     unsigned sent;                   /* of WELCOME and the MANAGER messages */
@@ -116,8 +116,8 @@ static void client_drop(struct sup_client *c) {
     }
     if (c->lease_fd >= 0)
         close(c->lease_fd);
-    if (c->bell_fd >= 0)
-        close(c->bell_fd);
+    if (c->client_eventfd >= 0)
+        close(c->client_eventfd);
     for (unsigned i = 0; c->lane_fd && i < 2 * s->local_n; i++)
         if (c->lane_fd[i] >= 0)
             close(c->lane_fd[i]);
@@ -206,19 +206,19 @@ static int client_make(struct sup_client *c) {
     c->lease_fd = lease_page_make();
     if (c->lease_fd < 0)
         return c->lease_fd;
-    c->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (c->bell_fd < 0)
+    c->client_eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (c->client_eventfd < 0)
         return -errno;
     c->lane_fd = malloc(2 * s->local_n * sizeof *c->lane_fd);
     if (!c->lane_fd)
         return -ENOMEM;
-    c->ring_fd = c->lane_fd + s->local_n;
+    c->lane_eventfd = c->lane_fd + s->local_n;
     for (unsigned i = 0; i < 2 * s->local_n; i++)
         c->lane_fd[i] = -1;
     for (unsigned i = 0; i < s->local_n; i++) {
         if ((c->lane_fd[i] = lane_create()) < 0)
             return c->lane_fd[i];
-        if ((c->ring_fd[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        if ((c->lane_eventfd[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
             return -errno;
     }
     return 0;
@@ -299,7 +299,7 @@ static void client_welcome(struct sup_client *c) {
     c->waits = s->local_n;
     struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
     for (unsigned i = 0; i < s->local_n; i++) {
-        int fds[4] = {c->lease_fd, c->lane_fd[i], c->bell_fd, c->ring_fd[i]};
+        int fds[4] = {c->lease_fd, c->lane_fd[i], c->client_eventfd, c->lane_eventfd[i]};
         manager_send(&s->local[i], &m, fds, 4);
     }
 }
@@ -308,7 +308,7 @@ static int client_welcome_send(struct sup_client *c) {
     struct supervisor *s = c->s;
     struct attach_msg m;
     client_welcome_fill(c, &m);
-    int fds[3] = {s->status_page_ro_fd, c->lease_fd, c->bell_fd};
+    int fds[3] = {s->status_page_ro_fd, c->lease_fd, c->client_eventfd};
     return attach_send(c->sock.fd, &m, fds, 3);
 }
 
@@ -318,12 +318,12 @@ static int client_manager_send(struct sup_client *c, unsigned i) {
     attach_msg_init(&m, ATTACH_MANAGER);
     m.manager = mgr->id;
     m.pid = (uint32_t)mgr->pid;
-    int fds[4] = {mgr->arena_ro_fd, c->lane_fd[i], c->ring_fd[i], mgr->spill_ro_fd};
+    int fds[4] = {mgr->arena_ro_fd, c->lane_fd[i], c->lane_eventfd[i], mgr->spill_ro_fd};
     int e = attach_send(c->sock.fd, &m, fds, mgr->spill_ro_fd < 0 ? 3 : 4);
     if (e < 0)
         return e;
-    close(c->ring_fd[i]);
-    c->ring_fd[i] = -1;
+    close(c->lane_eventfd[i]);
+    c->lane_eventfd[i] = -1;
     return 0;
 }
 
@@ -620,7 +620,7 @@ static void client_accept(struct supervisor *s, int fd) {
     }
     c->s = s;
     c->pid = pid;
-    c->lease_fd = c->bell_fd = -1;
+    c->lease_fd = c->client_eventfd = -1;
     c->sock = (struct io_handler){.fd = fd, .ready = client_socket_ready};
     c->life = (struct io_handler){.fd = client_pidfd_open(fd, pid), .ready = client_process_ended};
     c->timer.fire = client_late;

@@ -27,7 +27,7 @@ endif
 if HAVE_CHECK
 WIRE_TESTS = tests/unit/wire_msg tests/unit/wire_lane tests/unit/wire_attach tests/unit/wire_out \
   tests/unit/wire_net tests/unit/wire_loop tests/unit/wire_conn tests/unit/wire_handshake \
-  tests/unit/wire_bell tests/unit/wire_live tests/unit/wire_link tests/unit/wire_reads \
+  tests/unit/wire_wake tests/unit/wire_live tests/unit/wire_link tests/unit/wire_reads \
   tests/unit/wire_seal
 check_PROGRAMS += $(WIRE_TESTS)
 TESTS += $(WIRE_TESTS)
@@ -72,9 +72,9 @@ tests_unit_wire_reads_SOURCES = tests/unit/wire_reads.c tests/unit/link_ends.h \
   tests/unit/wire_ends.h tests/unit/wire_test.h
 tests_unit_wire_reads_CPPFLAGS = $(WIRE_TEST_CPPFLAGS) $(OFI_CPPFLAGS)
 tests_unit_wire_reads_LDADD = $(WIRE_TEST_LIBS)
-tests_unit_wire_bell_SOURCES = tests/unit/wire_bell.c tests/unit/wire_lanes.h tests/unit/wire_test.h
-tests_unit_wire_bell_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
-tests_unit_wire_bell_LDADD = $(WIRE_TEST_LIBS)
+tests_unit_wire_wake_SOURCES = tests/unit/wire_wake.c tests/unit/wire_lanes.h tests/unit/wire_test.h
+tests_unit_wire_wake_CPPFLAGS = $(WIRE_TEST_CPPFLAGS)
+tests_unit_wire_wake_LDADD = $(WIRE_TEST_LIBS)
 endif
 
 # Built by `make tests/bench/wire_bench`.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire_bell.c - sleeping and waking on a lane. Invariant: a record is never left while its reader
+/* wire_wake.c - sleeping and waking on a lane. Invariant: a record is never left while its reader
  * sleeps. */
 #include "wire_lanes.h"
 #include <base/clock.h>
@@ -23,7 +23,7 @@ START_TEST(nobody_is_woken_when_nobody_sleeps) {
     ck_assert_uint_eq(seen, doorbell);
     lane_wake_client(&mg);
     ck_assert_uint_eq(cl.page->doorbell, doorbell + 1);
-    lane_wake_client(&mg); /* one ring for one announcement */
+    lane_wake_client(&mg); /* the doorbell moves once for one announcement */
     ck_assert_uint_eq(cl.page->doorbell, doorbell + 1);
     uint64_t t = clock_ms();
     lane_sleep(&cl, seen, WAIT_MS); /* the doorbell has changed: returns at once */
@@ -489,7 +489,7 @@ START_TEST(threads_that_share_a_lane_are_all_woken) {
 END_TEST
 
 int main(void) {
-    Suite *s = suite_create("wire_bell");
+    Suite *s = suite_create("wire_wake");
     TCase *c = tcase_create("sleep");
     tcase_set_timeout(c, 300);
     tcase_add_checked_fixture(c, setup, teardown);
