@@ -25,6 +25,31 @@ static char *word_value(const char *text, const char *key) {
     return NULL;
 }
 
+/* Whether the value of `StepId=` at id names step `step` of a job: "12.3", of an array "10_2.3", of a
+ * heterogeneous step "12.3+0". */
+static int id_is(const char *id, const char *job, const char *step) {
+    size_t head = strcspn(id, ". \n\t"), n = strlen(step);
+
+    if (id[head] != '.' || strncmp(id + head + 1, step, n) != 0 ||
+        !strchr("+ \n\t", id[head + 1 + n]))
+        return 0;
+    return (strlen(job) == head && memcmp(id, job, head) == 0) || memchr(id, '_', head);
+}
+
+char *step_record(const char *text, const char *job, const char *step) {
+    static const char key[] = "StepId=";
+    const char *at, *next = text;
+
+    while ((at = strstr(next, key))) {
+        next = at + 1;
+        if ((at == text || at[-1] == '\n') && id_is(at + sizeof key - 1, job, step)) {
+            next = strstr(at, "\nStepId=");
+            return next ? strndup(at, (size_t)(next - at)) : strdup(at);
+        }
+    }
+    return NULL;
+}
+
 int step_parse_nodes(struct step *s, const char *text) {
     int rc;
 
@@ -124,21 +149,32 @@ uint64_t step_parse_kill_wait(const char *text) {
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
+/* Slurm 26.05 says OverSubscribe=NO of jobs that share their nodes, too, and has a word of its own
+ * for those that do not: Exclusive=NODE, or TOPO. */
+static int is_exclusive(const char *text) {
+    char *exclusive = word_value(text, "Exclusive"), *shared = word_value(text, "OverSubscribe");
+    int is = exclusive ? strcmp(exclusive, "NODE") == 0 || strcmp(exclusive, "TOPO") == 0
+                       : shared && strcmp(shared, "NO") == 0;
+
+    free(exclusive);
+    free(shared);
+    return is;
+}
+
 /* Who shares its nodes, and where a batch script's output goes: to the end of the line, it may have
  * blanks. */
 void step_parse_kind(struct step *s, const char *text) {
-    char *batch = word_value(text, "BatchFlag"), *shared = word_value(text, "OverSubscribe"),
-         *limit = word_value(text, "TimeLimit"), *run = word_value(text, "RunTime");
+    char *batch = word_value(text, "BatchFlag"), *limit = word_value(text, "TimeLimit"),
+         *run = word_value(text, "RunTime");
     int64_t all = span_parse(limit), over = span_parse(run);
     const char *out = strstr(text, " StdOut=");
 
     s->batch = batch && strcmp(batch, "0") != 0;
-    s->exclusive = shared && strcmp(shared, "NO") == 0;
+    s->exclusive = is_exclusive(text);
     if (out && !s->stdout_path)
         s->stdout_path = strndup(out + 8, strcspn(out + 8, "\n"));
     s->left = all > 0 && over >= 0 ? all > over ? (uint64_t)(all - over) : 1 : 0;
     free(batch);
-    free(shared);
     free(limit);
     free(run);
 }
@@ -171,7 +207,11 @@ int step_look(struct step *s, const char *scontrol, char *const *envp, const cha
         snprintf(id, sizeof id, "%s.%s", job, step);
         rc = command_read(show_step, envp, DD_SCONTROL_MS, &text);
         if (rc == 0) {
-            rc = step_parse_nodes(s, text);
+            char *record = step_record(text, job, step);
+
+            rc = record ? step_parse_nodes(s, record)
+                        : dd_error(-ENOENT, "Slurm does not know step %s", id);
+            free(record);
             free(text);
         }
     }

@@ -22,6 +22,9 @@ struct step {
 };
 
 /* Pure parts, for what scontrol prints. 0 or a negative code with the sentence set. */
+/* The record of one step in what `scontrol show step JOB.STEP` prints: with stepmgr, Slurm 24.05 to
+ * 25.11 prints all steps of the job. malloc'ed; NULL: it is not there. */
+char *step_record(const char *text, const char *job, const char *step);
 /* "NodeList=" of `scontrol show step` or `show job` */
 int step_parse_nodes(struct step *s, const char *text);
 /* `scontrol -d show job`, after the nodes */

@@ -90,6 +90,44 @@ START_TEST(nodes_of_a_step_are_read) {
 }
 END_TEST
 
+/* Slurm 24.11.5, SlurmctldParameters=enable_stepmgr: `scontrol show step 59300.2` */
+START_TEST(of_all_steps_of_a_job_the_one_asked_for_is_read) {
+    static const char text[] =
+        "StepId=59300.extern UserId=59300 StartTime=2026-11-22T09:10:11 TimeLimit=UNLIMITED\n"
+        "   State=RUNNING Partition=main NodeList=n[1-3]\n"
+        "   Nodes=3 CPUs=0 Tasks=3 Name=extern Network=(null)\n\n"
+        "StepId=59300.1 UserId=59300 StartTime=2026-11-22T09:10:12 TimeLimit=UNLIMITED\n"
+        "   State=RUNNING Partition=main NodeList=n1\n"
+        "   Nodes=1 CPUs=1 Tasks=1 Name=sleep Network=(null)\n\n"
+        "StepId=59300.2 UserId=59300 StartTime=2026-11-22T09:10:14 TimeLimit=UNLIMITED\n"
+        "   State=RUNNING Partition=main NodeList=n[2-3]\n"
+        "   Nodes=2 CPUs=2 Tasks=2 Name=sh Network=(null)\n\n";
+    static const struct {
+        const char *text, *job, *step, *nodes;
+    } asked[] = {{text, "59300", "1", "n1"},
+                 {text, "59300", "2", "n[2-3]"},
+                 {"StepId=7_3.0 UserId=1\n   NodeList=n1\nStepId=7_3.10 UserId=1\n   NodeList=n2\n",
+                  "9", "10", "n2"},
+                 {"StepId=9.0+0 UserId=1\n   NodeList=n5\n", "9", "0", "n5"}};
+    size_t i;
+
+    for (i = 0; i < sizeof asked / sizeof *asked; i++) {
+        char *record = step_record(asked[i].text, asked[i].job, asked[i].step);
+        struct step s = {0};
+
+        ck_assert_ptr_nonnull(record);
+        ck_assert_int_eq(step_parse_nodes(&s, record), 0);
+        ck_assert_str_eq(s.nodelist, asked[i].nodes);
+        step_free(&s);
+        free(record);
+    }
+    ck_assert_ptr_null(step_record(text, "59300", "3"));
+    ck_assert_ptr_null(step_record(text, "59300", ""));
+    ck_assert_ptr_null(step_record(text, "5930", "1"));
+    ck_assert_ptr_null(step_record("", "1", "0"));
+}
+END_TEST
+
 START_TEST(memory_of_each_node_is_read) {
     struct step s = {0};
 
@@ -121,6 +159,16 @@ START_TEST(who_shares_the_nodes_and_where_output_goes_is_read) {
     step_free(&s);
     step_parse_kind(&s, "JobId=4 BatchFlag=0\n   OverSubscribe=OK\n");
     ck_assert(!s.batch && !s.exclusive && !s.stdout_path);
+    step_free(&s);
+    /* 26.05: of a job that shares its nodes, of one that does not, and by user */
+    step_parse_kind(&s, "JobId=4 BatchFlag=0\n   OverSubscribe=NO Exclusive=NO Contiguous=0\n");
+    ck_assert(!s.exclusive);
+    step_free(&s);
+    step_parse_kind(&s, "JobId=4 BatchFlag=0\n   OverSubscribe=NO Exclusive=NODE Contiguous=0\n");
+    ck_assert(s.exclusive);
+    step_free(&s);
+    step_parse_kind(&s, "JobId=4 BatchFlag=0\n   OverSubscribe=NO Exclusive=USER Contiguous=0\n");
+    ck_assert(!s.exclusive);
     step_free(&s);
 }
 END_TEST
@@ -447,14 +495,15 @@ START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN(
-        "launch_text", 60, node_lists_expand_in_order, node_lists_that_are_none_are_refused,
-        nodes_of_a_step_are_read, memory_of_each_node_is_read,
-        who_shares_the_nodes_and_where_output_goes_is_read, what_time_the_job_has_left_is_read,
-        memory_of_nodes_stands_in_where_the_job_s_is_not_limited,
-        clusters_that_count_shared_memory_are_known, lines_are_whole_however_they_come,
-        a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
-        the_reason_is_told_from_the_noise, the_hidden_step_says_everything,
-        what_was_said_goes_on_to_ddictd, releases_from_23_11_know_external_launcher,
-        only_what_is_needed_passes_into_the_hidden_step);
+    return TESTS_RUN("launch_text", 60, node_lists_expand_in_order,
+                     node_lists_that_are_none_are_refused, nodes_of_a_step_are_read,
+                     of_all_steps_of_a_job_the_one_asked_for_is_read, memory_of_each_node_is_read,
+                     who_shares_the_nodes_and_where_output_goes_is_read,
+                     what_time_the_job_has_left_is_read,
+                     memory_of_nodes_stands_in_where_the_job_s_is_not_limited,
+                     clusters_that_count_shared_memory_are_known, lines_are_whole_however_they_come,
+                     a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
+                     the_reason_is_told_from_the_noise, the_hidden_step_says_everything,
+                     what_was_said_goes_on_to_ddictd, releases_from_23_11_know_external_launcher,
+                     only_what_is_needed_passes_into_the_hidden_step);
 }
