@@ -6,17 +6,16 @@
  *
  * A lane without work for a while is left (PROTOCOL 3, W1 to W5): it then costs nothing, and the
  * client writes its eventfd with the next request. A lane that is idle for longer gives its memory
- * back (R1 to R4).
+ * back: lane_memory.c.
  */
 #include "lanes.h"
 
 #include "aside.h"
-#include "backlog.h"
-#include "faults.h"
 #include "forward_reply.h"
+#include "lane_client.h"
+#include "lane_memory.h"
 #include "manager.h"
 #include "peer_client.h"
-#include "requester.h"
 #include "requester_end.h"
 #include "requests.h"
 #include "stats.h"
@@ -55,55 +54,12 @@
 /* so few watched lanes cost next to nothing, and are not left */
 #define WATCHED_ALWAYS 8u
 
-struct placed {
-    uint64_t pos, off;
-}; /* pinned until CQ head is at pos */
-
-struct lane_client {
-    struct requester a; /* first */
-    struct lane_client *next;
-    /* list of watched lanes; w_prev NULL: left */
-    struct lane_client *w_next, **w_prev;
-    /* list of clients with completions that are not consumed; u_prev NULL: not in it */
-    struct lane_client *u_next, **u_prev;
-    /* list of clients whose lane was used since its memory was given back; g_prev NULL: not in
-     * it */
-    struct lane_client *g_next, **g_prev;
-    bool used; /* since lane_shrink() looked at it last */
-    /* the area below this byte has been given back in this pass */
-    uint64_t shrunk_to;
-    struct io_handler eventfd;   /* the client writes it: there is a request, or room in CQ */
-    uint64_t bytes;              /* of the lane's memory, when it was looked up last */
-    struct lease_counters reads; /* likewise */
-    unsigned vain;               /* turns without work since the last record */
-    uint64_t id;
-    uint32_t pid;
-    struct lane lane;
-    const struct lease_chunk *leases;
-    /* stalled: its next record waits for a connection, or for room. told: ddictd knows that it
-     * broke a rule */
-    bool stalled, told;
-    bool paused; /* until puts_look() says so */
-    bool wake;   /* its CQ tail has moved: wake the client at the end of the turn */
-    /* its SQ head has, since served_from: wake the client if SQ can have been full */
-    bool served;
-    uint64_t served_from;
-    bool want; /* its CQ was full */
-    /* payload of the record that is reserved for part of a piece */
-    uint8_t *part;
-    uint32_t part_room;
-    /* connections wait for room in CQ; they waited too long, so their pieces are queued until the
-     * queue is empty again */
-    bool part_waits, part_late;
-    struct timer part_timer;
-    struct backlog backlog; /* answers that did not fit */
-    struct placed *placed;  /* a ring of cap entries, oldest at first */
-    size_t placed_first, placed_n, placed_cap;
-};
+/* what is left in this turn */
 struct lanes_share {
     size_t bytes, records;
-};            /* that is left in this turn */
-struct hold { /* the leases of a forked child, see LAYOUT 6 */
+};
+/* the leases of a forked child, see LAYOUT 6 */
+struct hold {
     struct hold *next;
     uint64_t id;
     const struct lease_chunk *leases;
@@ -111,10 +67,6 @@ struct hold { /* the leases of a forked child, see LAYOUT 6 */
 
 static struct lane_client *lane_of(struct requester *a) {
     return (struct lane_client *)(void *)a;
-}
-
-static uint64_t lane_idle_ns(void) {
-    return faults.lane_idle_us ? faults.lane_idle_us * 1000 : DD_LANE_IDLE_MS * 1000000ull;
 }
 
 /* --- which lanes are looked at --- */
@@ -142,39 +94,6 @@ static void lane_client_unwatch(struct lane_client *c) {
         c->w_next->w_prev = c->w_prev;
     c->w_prev = NULL;
     c->a.m->watched_n--;
-}
-
-/* Its client may ask something, but nothing else is to be done for it. */
-static bool lane_quiet(const struct lane_client *c) {
-    return c->backlog.n == 0 && !c->a.streams_out && !c->part_waits && !c->stalled && !c->paused &&
-           !c->wake && !c->served;
-}
-
-/* A record has gone through it. */
-static void lane_used(struct lane_client *c) {
-    struct manager *m = c->a.m;
-    c->used = true;
-    if (c->g_prev)
-        return;
-    c->g_prev = &m->grown;
-    c->g_next = m->grown;
-    if (c->g_next)
-        c->g_next->g_prev = &c->g_next;
-    m->grown = c;
-    if (!m->shrink.pos)
-        timer_after(&m->timers, &m->shrink, lane_idle_ns());
-}
-
-static void lane_small(struct lane_client *c) {
-    if (!c->g_prev)
-        return;
-    if (c->a.m->shrink_at == c)
-        c->a.m->shrink_at = c->g_next;
-    *c->g_prev = c->g_next;
-    if (c->g_next)
-        c->g_next->g_prev = c->g_prev;
-    c->g_prev = NULL;
-    c->shrunk_to = 0;
 }
 
 static void lane_on_eventfd(struct io_handler *h, uint32_t events) {
@@ -533,54 +452,6 @@ bool lanes_turn(struct manager *m) {
     }
     m->lanes_at = n > 0 ? c : NULL; /* the next turn begins with the others */
     return worked;
-}
-
-static uint64_t bytes_look(struct lane_client *c) {
-    uint64_t is = lane_memory(&c->lane);
-    c->a.m->lane_bytes += is - c->bytes;
-    return c->bytes = is;
-}
-
-/* Give back the next part of its memory. False: more is left. */
-static bool lane_shrink(struct lane_client *c) {
-    struct manager *m = c->a.m;
-    bool barriers = m->header->barriers;
-    uint64_t had = bytes_look(c), has;
-    if (had <= DD_LANE_SMALL)
-        return true;
-    int e = c->shrunk_to == 0 ? lane_shrink_rings(&c->lane, barriers) : 0;
-    has = bytes_look(c);
-    if (e == 0 && has > DD_LANE_SMALL && c->shrunk_to < DD_AREA_KEPT) {
-        e = lane_shrink_area(&c->lane, barriers, c->shrunk_to, DD_LANE_STEP);
-        c->shrunk_to += DD_LANE_STEP;
-        has = bytes_look(c);
-    }
-    if (has < had)
-        m->lane_returned += had - has;
-    return e < 0 || has <= DD_LANE_SMALL || c->shrunk_to >= DD_AREA_KEPT;
-}
-
-void lanes_shrink(struct timer *t) {
-    struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, shrink));
-    struct lane_client *c = m->shrink_at ? m->shrink_at : m->grown, *next;
-    for (uint64_t end = clock_ns() + DD_LANE_SHRINK_NS; c && clock_ns() < end; c = next) {
-        next = c->g_next;
-        if (c->a.gone)
-            lane_small(c);
-        else if (c->used || c->a.streams_n || !lane_quiet(c)) {
-            c->used = false;
-            c->shrunk_to = 0;
-            bytes_look(c);
-        } else if (!lane_shrink(c))
-            next = c;
-        else if (c->bytes <= DD_LANE_SMALL)
-            lane_small(c);
-        else
-            c->shrunk_to = 0; /* the client was about to use it: try again later */
-    }
-    m->shrink_at = c;
-    if (m->grown)
-        timer_after(&m->timers, t, c ? DD_LANE_PAUSE_MS * 1000000ull : lane_idle_ns());
 }
 
 bool lanes_ready(struct manager *m) {

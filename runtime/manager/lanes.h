@@ -22,8 +22,6 @@ void lanes_look(struct manager *m);
 void lanes_reap(struct manager *m); /* drop clients that broke a rule, and tell ddictd */
 void lanes_end(struct manager *m);
 void lanes_settle(struct manager *m); /* give up the pins of consumed completions */
-/* Timer manager.shrink: idle lanes give memory back. */
-void lanes_shrink(struct timer *t);
 /* Sums over all clients that ever were: reads from this arena; and the memory of the lanes. Where
  * there are many clients, some figures are older. */
 void lanes_figures(struct manager *m, struct lease_counters *reads, uint64_t *bytes);

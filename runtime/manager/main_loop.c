@@ -11,6 +11,7 @@
 #include "forward.h"
 #include "forward_table.h"
 #include "freeze.h"
+#include "lane_memory.h"
 #include "lanes.h"
 #include "manager.h"
 #include "numa_bind.h"
