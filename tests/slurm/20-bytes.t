@@ -4,8 +4,8 @@
 . "$(dirname "$0")/lib.sh"
 need_nodes 3
 limit=300
-t "six_ranks_read_120000_values_of_all_others" sub srun -N3 --ntasks-per-node=2 --ddict-managers=5 --ddict-mem=512M \
-    python3 "$tests/bytes.py" 20000
-is "all_six_ranks_report" "$(grep -c 'read 120000 values, 120006 keys' "$out")" 6
+t "six_ranks_read_48000_values_of_all_others" sub srun -N3 --ntasks-per-node=2 --ddict-managers=5 --ddict-mem=512M \
+    python3 "$tests/bytes.py" 8000
+is "all_six_ranks_report" "$(grep -c 'read 48000 values, 48006 keys' "$out")" 6
 clean_after "nothing_is_left"
 finish

@@ -6,7 +6,7 @@ limit=300
 for method in fork spawn; do
     t "workers_started_by_${method}_read_whole_values" sub srun -N2 -n2 --ddict-managers=4 --ddict-mem=256M \
         python3 "$tests/loader.py" $method
-    has "three_epochs_were_read_by_$method" "read 3 epochs of 1500 values by $method"
+    has "three_epochs_were_read_by_$method" "read 3 epochs of 800 values by $method"
     clean_after "nothing_is_left_after_$method"
 done
 finish

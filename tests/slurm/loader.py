@@ -10,7 +10,7 @@ import ddict
 from torch.utils.data import DataLoader, Dataset
 
 rank, size, method = int(os.environ["SLURM_PROCID"]), int(os.environ["SLURM_NTASKS"]), sys.argv[1]
-KEYS, EPOCHS, HEAD = 1500, 3, struct.Struct("<QQQ")
+KEYS, EPOCHS, HEAD = 800, 3, struct.Struct("<QQQ")
 
 
 def value(i, version):
