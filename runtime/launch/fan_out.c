@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "launch.h"
+#include "reason.h"
 #include "relay.h"
 #include "startup_lines.h"
 #include "step.h"
@@ -47,7 +48,7 @@ struct running {
 static void on_error_line(void *arg, char *line) {
     struct running *r = arg;
 
-    if (strncmp(line, "srun: ", 6) == 0 || strncmp(line, "slurmstepd", 10) == 0) {
+    if (reason_is_slurm(line)) {
         const char *exited = strstr(line, EXITED);
         int code = exited ? atoi(exited + strlen(EXITED)) : 0;
 

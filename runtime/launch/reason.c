@@ -27,11 +27,24 @@ static int line_is_noise(const char *line) {
     return *line == '\0' || strncmp(line, "ddict: ", 7) == 0;
 }
 
+/* "[2026-11-22T07:45:46.022] error: text" -> "error: text", else NULL. slurmd's LogTimeFormat says
+ * what is in the brackets. */
+static const char *time_skip(const char *line) {
+    const char *rest = *line == '[' ? strstr(line, "] ") : NULL;
+
+    return rest && (strncmp(rest + 2, "error: ", 7) == 0 || strncmp(rest + 2, "fatal: ", 7) == 0)
+               ? rest + 2
+               : NULL;
+}
+
 /* "slurmstepd-n1: error: text" -> "text" */
 static const char *prefix_skip(const char *line) {
     static const char *const who[] = {"srun", "slurmstepd", "error", "fatal"};
+    const char *rest = time_skip(line);
     size_t i;
 
+    if (rest)
+        return prefix_skip(rest);
     for (i = 0; i < sizeof who / sizeof *who; i++)
         if (strncmp(line, who[i], strlen(who[i])) == 0) {
             size_t n = strcspn(line, ": ");
@@ -42,8 +55,14 @@ static const char *prefix_skip(const char *line) {
     return line;
 }
 
+int reason_is_slurm(const char *line) {
+    return strncmp(line, "srun: ", 6) == 0 || strncmp(line, "slurmstepd", 10) == 0 ||
+           time_skip(line);
+}
+
 /* "*** STEP 7.1 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE TO TIME LIMIT ***": who cancels a step
- * kills its tasks, the cause is here. */
+ * kills its tasks, the cause is here. Since 25.05 scancel's is "DUE to SIGNAL Terminated", which
+ * says no more than that it was cancelled. */
 static void cancel_read(const char *line, char *what, size_t cap) {
     char step[64], due[64] = "";
     const char *reason = strstr(line, " DUE TO ");

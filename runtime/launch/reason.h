@@ -6,6 +6,9 @@
 
 #include <stddef.h>
 
+/* Whether a line on stderr of an srun is srun's or slurmstepd's, not the program's: "srun: ...",
+ * "slurmstepd-n1: error: ...", and since Slurm 25.05 "[2026-11-22T07:45:46.022] error: ...". */
+int reason_is_slurm(const char *line);
 /* The cause in it: prefixes, and lines that only follow from others, are left out. "" where there
  * is none. */
 void reason_read(const char *text, size_t len, char *why, size_t cap);

@@ -334,6 +334,39 @@ START_TEST(the_reason_is_told_from_the_noise) {
 }
 END_TEST
 
+/* As Slurm 26.05.5 writes them. */
+START_TEST(the_reason_is_told_behind_a_time) {
+    static const char *const slurm[] = {"[2026-11-22T07:45:46.022] error: *** STEP 221.2 ON n1 "
+                                        "CANCELLED AT 2026-11-22T07:45:46 ***",
+                                        "[Nov 22 07:45:46] fatal: x", "slurmstepd-n1: error: x",
+                                        "slurmstepd: error: x", "srun: error: x"};
+    static const char *const others[] = {"", "[1] x", "ddict load: [2] error: x", "x] error: y",
+                                         "[2026-11-22T07:45:46.022] INFO: loading"};
+    char what[160];
+    size_t i;
+
+    reason_is("[2026-11-22T07:57:21.216] error: execve(): /x/ddictd: No such file or directory\n"
+              "srun: error: n1: task 0: Exited with exit code 2\n",
+              "execve(): /x/ddictd: No such file or directory (n1: task 0: Exited with exit code "
+              "2)");
+    reason_is("[2026-11-22T07:45:46.022] error: *** STEP 84.1 ON n1 CANCELLED AT "
+              "2026-11-22T07:45:46 DUE to SIGNAL Terminated ***\n"
+              "srun: error: n1: task 0: Terminated\n",
+              "Slurm's step 84.1 was cancelled");
+    reason_is("[2026-11-22T07:45:46.022] error: *** STEP 84.1 ON n1 CANCELLED AT "
+              "2026-11-22T07:45:46 DUE TO TASK FAILURE ***\n",
+              "Slurm's step 84.1 was cancelled due to task failure");
+    reason_is("[2026-11-22T07:45:46.022] error: *** STEP 84.1 ON n1 CANCELLED AT "
+              "2026-11-22T07:45:46 DUE TO TIME LIMIT ***\n",
+              "Slurm's step 84.1 was cancelled due to time limit");
+    ck_assert(reason_cancelled(slurm[0], strlen(slurm[0]), what, sizeof what));
+    for (i = 0; i < sizeof slurm / sizeof *slurm; i++)
+        ck_assert_msg(reason_is_slurm(slurm[i]), "%s", slurm[i]);
+    for (i = 0; i < sizeof others / sizeof *others; i++)
+        ck_assert_msg(!reason_is_slurm(others[i]), "%s", others[i]);
+}
+END_TEST
+
 static int has(char **argv, const char *word) {
     for (; *argv; argv++)
         if (strcmp(*argv, word) == 0)
@@ -503,7 +536,8 @@ int main(void) {
                      memory_of_nodes_stands_in_where_the_job_s_is_not_limited,
                      clusters_that_count_shared_memory_are_known, lines_are_whole_however_they_come,
                      a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
-                     the_reason_is_told_from_the_noise, the_hidden_step_says_everything,
-                     what_was_said_goes_on_to_ddictd, releases_from_23_11_know_external_launcher,
+                     the_reason_is_told_from_the_noise, the_reason_is_told_behind_a_time,
+                     the_hidden_step_says_everything, what_was_said_goes_on_to_ddictd,
+                     releases_from_23_11_know_external_launcher,
                      only_what_is_needed_passes_into_the_hidden_step);
 }
