@@ -156,7 +156,6 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
     if (rc < 0)
         return rc;
     if (command_read(version, p->envp, DD_SCONTROL_MS, &text) == 0) {
-        h->external = hidden_knows_external(text);
         version_tell(p->envp, text);
         free(text);
     }

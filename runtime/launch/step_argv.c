@@ -5,7 +5,9 @@
  * obvious:
  *
  *     --overlap, --mem=0,      it runs beside the user's step, in the job's memory, and takes no
- *     --gres=none              GPU away
+ *     --gres=none              GPU away. Not --external-launcher (from 23.11): that drops --no-kill
+ *                              and forgets whom to tell of a lost node, so Slurm kills the managers
+ *                              of healthy nodes
  *     --unbuffered             else slurmstepd cuts lines at 1 KiB; the report is longer. Not for a
  *                              verb: its stdout would be a terminal
  *     --input=all              EOF must reach every node, also when the first one is dead
@@ -55,7 +57,7 @@ static void step_args(struct args *a, const struct hidden *h) {
     args_add(a, "--nodes=%u", h->nodes);
     args_add(a, "--ntasks=%u", h->nodes);
     args_add(a, "--ntasks-per-node=1");
-    args_add(a, h->external ? "--external-launcher" : "--overlap");
+    args_add(a, "--overlap");
     args_add(a, "--mem=0");
     args_add(a, "--gres=none");
     args_add(a, "--cpu-bind=none");
@@ -123,13 +125,4 @@ void argv_free(char **argv) {
     for (i = 0; argv && argv[i]; i++)
         free(argv[i]);
     free(argv);
-}
-
-int hidden_knows_external(const char *version) {
-    int major = 0, minor = 0;
-    const char *digit = strpbrk(version, "0123456789");
-
-    if (!digit || sscanf(digit, "%d.%d", &major, &minor) != 2)
-        return 0;
-    return major > 23 || (major == 23 && minor >= 11);
 }

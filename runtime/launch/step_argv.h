@@ -22,7 +22,6 @@ struct hidden {
     uint32_t nodes;
     /* "none" or "auto": the addresses travel by stdin and stdout (STARTUP 2) */
     const char *mpi;
-    int external; /* srun knows --external-launcher (from 23.11) */
     int together; /* program: when one ends badly all are ended */
     /* run this instead of ddictd; the first two fields mean nothing then */
     const char *const *program;
@@ -33,7 +32,5 @@ char **hidden_argv(const struct hidden *h);
 void argv_free(char **argv);
 /* How the managers find each other: --wireup of ddictd. */
 const char *hidden_wireup(const struct hidden *h);
-/* Whether "slurm 23.11.4" (srun --version) is 23.11 or later. */
-int hidden_knows_external(const char *version);
 
 #endif

@@ -15,7 +15,8 @@ EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/record
 EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py tests/slurm/clock.c \
   tests/slurm/80-end.t tests/slurm/81-end-job.t tests/slurm/82-end-killed.t \
   tests/slurm/83-end-node.t tests/slurm/84-end-missing.t tests/slurm/85-end-memory.t \
-  tests/slurm/86-end-held.t
+  tests/slurm/86-end-held.t \
+  tests/slurm/87-end-node-down.t
 EXTRA_DIST += tests/slurm/43-wireup.t tests/slurm/44-run-tasks.t
 EXTRA_DIST += tests/slurm/containers.sh tests/slurm/image_build.sh tests/slurm/containers.py \
   tests/slurm/49-containers.t tests/slurm/ddp_data.py tests/slurm/55-ddp.t

@@ -90,22 +90,23 @@ START_TEST(nodes_of_a_step_are_read) {
 }
 END_TEST
 
-/* Slurm 24.11.5, SlurmctldParameters=enable_stepmgr: `scontrol show step 59300.2` */
+/* Slurm 24.11.5, SlurmctldParameters=enable_stepmgr: `scontrol show step 1.1` */
 START_TEST(of_all_steps_of_a_job_the_one_asked_for_is_read) {
     static const char text[] =
-        "StepId=59300.extern UserId=59300 StartTime=2026-11-22T09:10:11 TimeLimit=UNLIMITED\n"
-        "   State=RUNNING Partition=main NodeList=n[1-3]\n"
-        "   Nodes=3 CPUs=0 Tasks=3 Name=extern Network=(null)\n\n"
-        "StepId=59300.1 UserId=59300 StartTime=2026-11-22T09:10:12 TimeLimit=UNLIMITED\n"
+        "StepId=1.0 UserId=59300 StartTime=2026-11-23T06:31:34 TimeLimit=UNLIMITED\n"
         "   State=RUNNING Partition=main NodeList=n1\n"
-        "   Nodes=1 CPUs=1 Tasks=1 Name=sleep Network=(null)\n\n"
-        "StepId=59300.2 UserId=59300 StartTime=2026-11-22T09:10:14 TimeLimit=UNLIMITED\n"
+        "   Nodes=1 CPUs=1 Tasks=1 Name=sleep Network=(null)\n"
+        "   TRES=cpu=1,mem=100M,node=1\n   ResvPorts=(null)\n"
+        "   CPUFreqReq=Default Dist=Cyclic\n   SrunHost:Pid=ctl:20587\n\n"
+        "StepId=1.1 UserId=59300 StartTime=2026-11-23T06:31:36 TimeLimit=UNLIMITED\n"
         "   State=RUNNING Partition=main NodeList=n[2-3]\n"
-        "   Nodes=2 CPUs=2 Tasks=2 Name=sh Network=(null)\n\n";
+        "   Nodes=2 CPUs=2 Tasks=2 Name=sh Network=(null)\n"
+        "   TRES=cpu=2,mem=400M,node=2\n   ResvPorts=(null)\n"
+        "   CPUFreqReq=Default Dist=Cyclic\n   SrunHost:Pid=ctl:20622\n\n";
     static const struct {
         const char *text, *job, *step, *nodes;
-    } asked[] = {{text, "59300", "1", "n1"},
-                 {text, "59300", "2", "n[2-3]"},
+    } asked[] = {{text, "1", "0", "n1"},
+                 {text, "1", "1", "n[2-3]"},
                  {"StepId=7_3.0 UserId=1\n   NodeList=n1\nStepId=7_3.10 UserId=1\n   NodeList=n2\n",
                   "9", "10", "n2"},
                  {"StepId=9.0+0 UserId=1\n   NodeList=n5\n", "9", "0", "n5"}};
@@ -121,9 +122,9 @@ START_TEST(of_all_steps_of_a_job_the_one_asked_for_is_read) {
         step_free(&s);
         free(record);
     }
-    ck_assert_ptr_null(step_record(text, "59300", "3"));
-    ck_assert_ptr_null(step_record(text, "59300", ""));
-    ck_assert_ptr_null(step_record(text, "5930", "1"));
+    ck_assert_ptr_null(step_record(text, "1", "2"));
+    ck_assert_ptr_null(step_record(text, "1", ""));
+    ck_assert_ptr_null(step_record(text, "11", "1"));
     ck_assert_ptr_null(step_record("", "1", "0"));
 }
 END_TEST
@@ -433,10 +434,6 @@ START_TEST(the_hidden_step_says_everything) {
         ck_assert_str_eq(hidden_wireup(&h), "stdio");
         argv_free(argv);
     }
-    h.external = 1;
-    argv = hidden_argv(&h);
-    ck_assert(has(argv, "--external-launcher") && !has(argv, "--overlap"));
-    argv_free(argv);
     h.srun = NULL;
     argv = hidden_argv(&h);
     ck_assert_str_eq(argv[0], "/opt/bin/ddictd");
@@ -479,16 +476,6 @@ START_TEST(what_was_said_goes_on_to_ddictd) {
     argv = hidden_argv(&h);
     ck_assert_ptr_null(argv[1]);
     argv_free(argv);
-}
-END_TEST
-
-START_TEST(releases_from_23_11_know_external_launcher) {
-    ck_assert(!hidden_knows_external("slurm-wlm 22.05.8"));
-    ck_assert(!hidden_knows_external("slurm 23.02.7"));
-    ck_assert(hidden_knows_external("slurm 23.11.0"));
-    ck_assert(hidden_knows_external("slurm 24.05.1"));
-    ck_assert(!hidden_knows_external(""));
-    ck_assert(!hidden_knows_external("no digits"));
 }
 END_TEST
 
@@ -538,6 +525,6 @@ int main(void) {
                      a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
                      the_reason_is_told_from_the_noise, the_reason_is_told_behind_a_time,
                      the_hidden_step_says_everything, what_was_said_goes_on_to_ddictd,
-                     releases_from_23_11_know_external_launcher,
+
                      only_what_is_needed_passes_into_the_hidden_step);
 }
