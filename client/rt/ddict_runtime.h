@@ -202,7 +202,7 @@ struct ddict_rt_bytes {
 DDICT_RT_API int ddict_rt_exchange(const void *data, size_t len, struct ddict_rt_bytes **all,
                                    int timeout_ms);
 
-/* Collective: returns when all ranks have called it. Errors as ddict_rt_exchange(). */
+/* Collective: returns when all ranks of all nodes have called it. Errors as ddict_rt_exchange(). */
 DDICT_RT_API int ddict_rt_barrier(int timeout_ms);
 
 /* --- GPUs --- */

@@ -17,7 +17,7 @@ int pmix_joined(void); /* this process is */
 int pmix_maps(struct place *p);
 int pmix_exchange(struct place *p, const void *info, size_t len, void **infos, size_t *lens,
                   int (*enough)(const void *info, size_t len), int timeout_ms);
-int pmix_fence(int timeout_ms);
+int pmix_fence(const struct place *p, int timeout_ms);
 /* PMIx_Finalize by the process that initialised, once. Does nothing in a forked child. */
 void pmix_finalize(void);
 /* $PMIX_NAMESPACE, where it is of this step and not of one in which this one was started; NULL. */

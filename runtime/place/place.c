@@ -146,7 +146,7 @@ int place_exchange_until(struct place *p, const void *info, size_t len, void **i
 
 int place_fence(struct place *p, int timeout_ms) {
     if (p->how == PLACE_PMIX)
-        return pmix_fence(timeout_ms);
+        return pmix_fence(p, timeout_ms);
     return p->size == 1
                ? 0
                : dd_error(-ENOTSUP, "%d tasks cannot meet: there is no PMIx here (srun --mpi=pmix)",

@@ -55,6 +55,7 @@ int place_exchange(struct place *p, const void *info, size_t len, void **infos, 
  */
 int place_exchange_until(struct place *p, const void *info, size_t len, void **infos, size_t *lens,
                          int (*enough)(const void *info, size_t len), int timeout_ms);
+/* 0 when all ranks have come. */
 int place_fence(struct place *p, int timeout_ms);
 /* Free names and maps. PMIx stays, and a later place_init() uses it. */
 void place_drop(struct place *p);

@@ -334,6 +334,10 @@ int pmix_maps(struct place *p) {
     return rc == -ENOMEM ? rc : 0;
 }
 
+static int of_slurm(const char *name) {
+    return strncmp(name, "slurm.pmix.", 11) == 0;
+}
+
 /* Slurm's is named after its step, and is inherited by what is started from a task of it. */
 const char *pmix_namespace(void) {
     const char *name = getenv("PMIX_NAMESPACE"), *job = getenv("SLURM_JOB_ID"),
@@ -342,7 +346,7 @@ const char *pmix_namespace(void) {
 
     if (!name || *name == '\0' || !getenv("PMIX_RANK"))
         return NULL;
-    if (strncmp(name, "slurm.pmix.", 11) == 0 && job && !getenv("SLURM_HET_SIZE")) {
+    if (of_slurm(name) && job && !getenv("SLURM_HET_SIZE")) {
         snprintf(own, sizeof own, "slurm.pmix.%s.%s", job, step ? step : "-");
         if (strcmp(name, own) != 0)
             return NULL;
@@ -358,7 +362,7 @@ static int place_ask(struct place *p) {
     p->size = rc;
     /* Slurm's has the name that slurm_env.c gives it: ranks that found their place by the one and
      * by the other are one group. */
-    if (strncmp(self.nspace, "slurm.pmix.", 11) == 0)
+    if (of_slurm(self.nspace))
         snprintf(p->group, sizeof p->group, "slurm.%s", self.nspace + 11);
     else
         snprintf(p->group, sizeof p->group, "%s", self.nspace);
@@ -436,11 +440,24 @@ static int fence_execute(int collect, struct deadline *d) {
     return status == PMIX_SUCCESS ? 0 : pmix_error(status, "fence");
 }
 
-int pmix_fence(int timeout_ms) {
+/*
+ * A fence with data. When a rank dies before it comes to one that another rank of its node waits
+ * in, Slurm's server fails in its store, and the step never ends (22.05 with PMIx 4.2). So the
+ * ranks of a node meet before: a fence without data stands that.
+ */
+static int fence_collect(const struct place *p, struct deadline *d) {
+    int rc = of_slurm(self.nspace) && p->size > p->nodes ? fence_execute(0, d) : 0;
+
+    return rc < 0 ? rc : fence_execute(1, d);
+}
+
+/* Slurm ends a fence without data on each node alone, where the nodes are fewer than TreeWidth. It
+ * holds one that collects data, though there be none. */
+int pmix_fence(const struct place *p, int timeout_ms) {
     struct deadline d;
 
     deadline_start(&d, timeout_ms);
-    return fence_execute(0, &d);
+    return of_slurm(self.nspace) && p->nodes > 1 ? fence_collect(p, &d) : fence_execute(0, &d);
 }
 
 static int value_get_of_rank(const char *key, int rank, void **info, size_t *len,
@@ -473,7 +490,7 @@ int pmix_exchange(struct place *p, const void *info, size_t len, void **infos, s
         status = lib->commit();
     if (status != PMIX_SUCCESS)
         return pmix_error(status, "cannot give our information");
-    rc = fence_execute(1, &d);
+    rc = fence_collect(p, &d);
     for (r = 0; rc == 0 && r < p->size; r++) {
         rc = value_get_of_rank(key, r, &infos[r], &lens[r], &d);
         if (rc < 0)

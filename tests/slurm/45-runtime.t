@@ -81,6 +81,19 @@ row second_program_of_a_task "Slurm's variables~" "the dictionary" "$block" \
     srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "ddict runtime >/dev/null && $rank"
 row program_after_no_pmix PMIx PMIx "$block" srun $three --mpi=pmix sh -c "ddict runtime --no-pmix >/dev/null && $rank"
 
+# A barrier holds the ranks of all nodes, each way.
+barrier() { # NAME PEERS SRUN...
+    local name=$1 peers=$2
+    shift 2
+    sub "$@" python3 "$tests/runtime_barrier.py" "$PWD/barrier.$name" 4 >"$out" 2>&1 </dev/null
+    is "${name}_barrier_holds_all_nodes" "$?$(grep -c "^$peers: held$" "$out")" 09
+    has_not "${name}_barrier_is_left_by_none_too_early" 'left barrier'
+    rm -rf "barrier.$name"
+}
+barrier srun_pmix PMIx srun $three --mpi=pmix
+barrier srun_pmix_cyclic PMIx srun $three -m cyclic --mpi=pmix
+barrier srun_none "the dictionary" srun $three --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none
+
 # What a rank starts is no second client of PMIx, which would hang them all.
 child='import subprocess
 from ddict import runtime

@@ -37,6 +37,8 @@ ends "fork_before_and_after_by_the_dictionary" 0 FrfxfxRrfxb -- "${none[@]}"
 # Deaths while the others wait for them 60 s: Slurm ends the step when it hears of it by PMIx.
 ends "a_rank_that_is_killed_ends_the_step" 137 rxb 1 rxk -- "${pmix[@]}"
 ends "a_rank_that_leaves_without_a_word_ends_the_step" 137 rxbs 1 rx_ -- "${pmix[@]}"
+ends "a_rank_that_is_killed_before_an_exchange_ends_the_step" 137 rx 1 rk -- "${pmix[@]}"
+ends "a_rank_that_is_killed_in_a_barrier_ends_the_step" 137 rxnb 0 rxdb -- "${pmix[@]}"
 # Without PMIx Slurm says what became of each; the others have a deadline.
 ends "without_pmix_a_rank_that_is_killed" 137 rxB 3 rxk -- "${none[@]}"
 ends "without_pmix_rank_0_that_leaves_without_a_word" 4 rxB 0 rx_ -- "${none[@]}"

@@ -6,7 +6,7 @@ EXTRA_DIST += tests/slurm/lib.sh tests/slurm/10-start.t tests/slurm/20-bytes.t \
   tests/slurm/60-environment.t tests/slurm/62-environment-job.t tests/slurm/70-placement.t \
   tests/slurm/bytes.py \
   tests/slurm/sizes.py tests/slurm/loader.py tests/slurm/runtime_table.py \
-  tests/slurm/runtime_end.py tests/slurm/both.sh tests/slurm/hostile.sh tests/slurm/hostile.env \
+  tests/slurm/runtime_end.py tests/slurm/runtime_barrier.py tests/slurm/both.sh tests/slurm/hostile.sh tests/slurm/hostile.env \
   tests/slurm/hostile_lines.sh
 EXTRA_DIST += tests/slurm/batch.sh tests/slurm/11-job-batch.t tests/slurm/12-job-salloc.t \
   tests/slurm/13-job-scope.t

@@ -5,7 +5,8 @@
     m  initialise MPI                     M  finalize it      a  MPI exchanges, and both agree on the ranks
     x  exchange                           b  meet, 60 s       B  meet, 1 s: TimeoutError is what is wanted
     f  fork a child that is refused       F  a child that knows nothing yet forks and ends
-    e  an exception nobody catches        X  sys.exit(3)      _  os._exit(4)   k  kill -9   E  exec `true`   s  sleep 60 s
+    e  an exception nobody catches        X  sys.exit(3)      _  os._exit(4)   k  kill -9   d  kill -9 in a second   E  exec `true`   s  sleep 60 s
+    n  sleep 60 s but on node 0
 """
 
 import os
@@ -31,6 +32,13 @@ def fork(check):
             os._exit(1)
         sys.exit(0)  # by way of atexit handlers, which must not touch the parent's PMIx
     assert os.waitpid(pid, 0)[1] == 0, "the child is not refused"
+
+
+def die_soon():
+    if os.fork() == 0:
+        time.sleep(1)
+        os.kill(os.getppid(), 9)
+        os._exit(0)
 
 
 def mpi():
@@ -73,8 +81,9 @@ steps = {
     "m": lambda: mpi().Init(), "M": lambda: mpi().Finalize(), "a": mpi_agrees,
     "x": exchange, "b": lambda: runtime.barrier(60), "B": meet_in_vain,
     "f": lambda: fork(child_is_refused), "F": lambda: fork(lambda: True),
-    "e": fail, "X": lambda: sys.exit(3), "_": lambda: os._exit(4), "k": lambda: os.kill(os.getpid(), 9),
+    "e": fail, "X": lambda: sys.exit(3), "_": lambda: os._exit(4), "k": lambda: os.kill(os.getpid(), 9), "d": die_soon,
     "E": lambda: os.execvp("true", ["true"]), "s": lambda: time.sleep(60),
+    "n": lambda: runtime.node_id == 0 or time.sleep(60),
 }
 letters = sys.argv[1]
 if len(sys.argv) > 2 and sys.argv[2] in (os.environ.get("SLURM_PROCID"), os.environ.get("OMPI_COMM_WORLD_RANK")):
