@@ -12,7 +12,7 @@ struct blob_head {
     uint32_t map_size, area_size; /* of this version's structs */
     uint32_t areas, pad;
 };
-static const char magic[8] = "ddictGP1";
+static const char magic[8] = {'d', 'd', 'i', 'c', 't', 'G', 'P', '1'};
 
 int gpu_map_pack(const struct gpu_map *m, void **blob, size_t *len) {
     struct blob_head h = {

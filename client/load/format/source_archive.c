@@ -167,13 +167,11 @@ static int unit_put(struct load_plan *p, const struct members *all, uint64_t fir
                     const bool *again) {
     struct unit_facts f = {0};
     struct pack work = {0};
-    uint64_t twice = 0;
     pack_u64(&work, first);
     pack_u64(&work, end);
     for (uint64_t i = first; i < end; i++)
         if (again[i]) {
             pack_u64(&work, i);
-            twice++;
         } else if (all->m[i].size >= 0) {
             f.items++;
             f.bytes = bytes_add(f.bytes, all->m[i].size);
