@@ -60,7 +60,7 @@ static const char *const kind_name[] = {"put here", "put far",      "large put",
                                         "stats",    "keys",         "put_many",  "get_many"};
 static char big[30 * MIB];
 
-static long long call_once(enum kind k, int timeout_ms) {
+static long long call_kind(enum kind k, int timeout_ms) {
     struct ddict_view v;
     struct ddict_manager_stats *s;
     char buf[64];
@@ -152,7 +152,7 @@ START_TEST(each_call_ends_in_time_when_managers_hang) {
         double t = 0, most = k == WAIT_HERE || k == WAIT_FAR || k == POP_WAIT ? 1.6 : 0.6;
         for (int tries = 0; tries < TRIES && (tries == 0 || t >= most); tries++) {
             t = now_s();
-            long long rc = call_once(k, 150);
+            long long rc = call_kind(k, 150);
             t = now_s() - t;
             ck_assert_msg(rc == -ETIMEDOUT, "%s: %lld %s", kind_name[k], rc, ddict_errmsg());
             ck_assert_msg(t > 0.14 && t < 20, "%s took %.2f s", kind_name[k], t);
@@ -262,7 +262,7 @@ static int go_on, over_n; /* how many of them are over */
 static void *caller_run(void *arg) {
     struct caller *c = arg;
     while (__atomic_load_n(&go_on, __ATOMIC_RELAXED)) {
-        c->rc = call_once(c->kind, 20000);
+        c->rc = call_kind(c->kind, 20000);
         if (c->rc == DDICT_ELOST || c->rc == DDICT_EGONE)
             break;
         if (c->rc < 0 && c->rc != DDICT_ENOKEY && c->rc != DDICT_EFULL)
@@ -325,7 +325,7 @@ static double fail_after(void (*strike)(void), bool gone_allowed) {
         if (c[k].over - t > longest)
             longest = c[k].over - t;
     }
-    long long rc = call_once(PUT_HERE, 1000);
+    long long rc = call_kind(PUT_HERE, 1000);
     ck_assert(rc == DDICT_ELOST || (gone_allowed && rc == DDICT_EGONE));
     ck_assert(strlen(ddict_errmsg()) > 10);
     ck_assert(value_is(v.data, v.len, 3)); /* still ours */
@@ -383,7 +383,7 @@ END_TEST
 START_TEST(down_ends_it) {
     begin(2);
     ok(ddict_down(x.name, 5000));
-    ck_assert_int_eq(call_once(PUT_FAR, 5000), 0); /* draining: those who are attached go on */
+    ck_assert_int_eq(call_kind(PUT_FAR, 5000), 0); /* draining: those who are attached go on */
     ddict_t *e;
     fails(DDICT_EGONE, ddict_attach(&e, x.name, 2000));
     ddict_detach(d);
