@@ -27,8 +27,10 @@ free_uid() { # print the first uid from 59300 that is in neither passwd nor grou
     echo "$u"
 }
 
+# "*", because "x" says that the password is in /etc/shadow, where there is no line: Debian 13's successor refuses `su` then, by which slurmd finds
+# the environment of a user (sbatch --export=NONE).
 add_user() { # NAME UID
-    echo "$1:x:$2:$2::$dir/home/$1:/bin/bash" >>"$dir/etc/passwd"
+    echo "$1:*:$2:$2::$dir/home/$1:/bin/bash" >>"$dir/etc/passwd"
     echo "$1:x:$2:" >>"$dir/etc/group"
     mkdir -p "$dir/home/$1" && chown "$2:$2" "$dir/home/$1" && chmod 700 "$dir/home/$1"
 }
