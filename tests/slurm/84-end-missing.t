@@ -66,7 +66,7 @@ rows_end "nothing_is_left_with_a_wrong_plugin"
 uncover
 
 # Slurm without PMIx.
-pmix=$(readlink -f "$(dirname "$(find /usr/lib* -name mpi_none.so | head -n 1)")"/mpi_pmix*.so | sort -u)
+pmix=$(readlink -f "$(dirname "$(find /usr/lib* -name auth_munge.so | head -n 1)")"/mpi_pmix*.so | sort -u)
 for host in ctl "${nodes[@]}"; do
     for file in $pmix; do cover "$host" "$file" /dev/null; done
 done
