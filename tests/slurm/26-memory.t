@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What the managers hold is the job's memory: it is charged to the managers' step, within the job's cgroup, and to no task that reads it in place.
 . "$(dirname "$0")/lib.sh"
-charged() { # STEP: MiB of it on the first node (cgroup v1, v2)
+charged() { # STEP: MiB of it on the first node (cgroup v1, v2). In v2 the job's folder is job_N, since Slurm 26.05 its SLUID; no other job is there.
     local f
     for f in /sys/fs/cgroup/{memory/,}slurm_"${nodes[0]}"/uid_*/job_"$job"/step_"$1"/memory.usage_in_bytes \
-        /sys/fs/cgroup/system.slice/*slurmstepd.scope/job_"$job"/step_"$1"/memory.current; do
+        /sys/fs/cgroup/system.slice/"${nodes[0]}"_slurmstepd.scope/*/step_"$1"/memory.current; do
         [ ! -r "$f" ] || echo $(($(cat "$f") >> 20))
     done
 }
