@@ -3,7 +3,7 @@ EXTRA_DIST += contrib/devcluster/devcluster contrib/devcluster/conf.sh contrib/d
   contrib/devcluster/power.sh contrib/packages contrib/install-packages contrib/format contrib/layers contrib/build.sh \
   contrib/check contrib/demo contrib/demo-train/train.py contrib/containers/README.md \
   contrib/containers/install-client contrib/containers/train.def contrib/containers/Dockerfile \
-  contrib/images/run contrib/images/make.sh contrib/images/enter tests/zz-nothing-left
+  contrib/images/run contrib/images/make.sh contrib/images/enter contrib/images/v2 tests/zz-nothing-left
 EXTRA_DIST += contrib/examples/README.md contrib/examples/container/mnist_ddp.py \
   contrib/examples/container/README.md contrib/examples/imagenet/compare.py \
   contrib/examples/dna/dragon_load.py

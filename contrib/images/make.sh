@@ -43,7 +43,7 @@ root_make() {
         --aptopt="$root.apt" --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
         --customize-hook="cp /etc/hosts /etc/resolv.conf \"\$1/etc/\"; mkdir \"\$1/packages\" && cp '$repo'/contrib/*packages \"\$1/packages/\"" \
-        --customize-hook='chroot "$1" /packages/install-packages build run test demo && rm -r "$1/packages"' \
+        --customize-hook='chroot "$1" /packages/install-packages build run test demo v2 && rm -r "$1/packages"' \
         --skip=cleanup/apt/lists "$release" "$part" "$mirror" </dev/null >"$log" 2>&1 8>&- 9>&- &
     child=$!
     wait "$child"
