@@ -20,14 +20,6 @@
 
 #define ASKS_MAX 65536u /* of all nodes at once; each is of a client that waits */
 
-enum { FREEZE_ASK = 1, FREEZE_GO, FREEZE_AT, FREEZE_SAID };
-struct freeze_word {
-    uint32_t what;
-    uint32_t manager; /* ASK, SAID: who asked */
-    uint64_t id;      /* ASK, SAID: the manager's id of the request; GO, AT: the epoch */
-    uint32_t state;   /* enum freeze_state; ASK: the one that is wanted */
-    uint32_t refused; /* SAID: nothing was done, because memory is short */
-};
 struct freeze_ask {
     struct freeze_ask *next;
     struct freeze_word w;

@@ -5,6 +5,15 @@
 
 #include "supervisor.h"
 
+enum { FREEZE_ASK = 1, FREEZE_GO, FREEZE_AT, FREEZE_SAID };
+struct freeze_word { /* travels in CTL_FREEZE */
+    uint32_t what;
+    uint32_t manager; /* ASK, SAID: who asked */
+    uint64_t id;      /* ASK, SAID: the manager's id of the request; GO, AT: the epoch */
+    uint32_t state;   /* enum freeze_state; ASK: the one that is wanted */
+    uint32_t refused; /* SAID: nothing was done, because memory is short */
+};
+
 int freezes_init(struct supervisor *s);
 void freezes_end(struct supervisor *s);
 /* SUP_FREEZE_ASK, SUP_FREEZE_AT */

@@ -23,14 +23,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct offer { /* payload of MSG_LINK_OFFER */
-    /* reads: the other end may read the memory that this process shares */
-    uint32_t channel, address_len, reads;
-    uint32_t room;
-    char provider[FABRIC_NAME_MAX];
-    uint8_t address[FABRIC_ADDRESS_MAX];
-};
-
 struct link {
     struct conn *conn;
     bool more; /* a further link beside another */
@@ -90,7 +82,7 @@ static const struct channel_ops channel_ops = {payload_to, link_on_message, link
                                                link_on_nudge, link_on_broken};
 
 static int offer_send(struct link *l) {
-    struct offer o = {.channel = channel_id(l->channel)};
+    struct link_offer o = {.channel = channel_id(l->channel)};
     struct msg m = {.type = MSG_LINK_OFFER};
     strncpy(o.provider, fabric_name(l->setup->fabric), sizeof o.provider - 1);
     o.address_len = (uint32_t)fabric_address(l->setup->fabric, o.address);
@@ -101,7 +93,7 @@ static int offer_send(struct link *l) {
 }
 
 /* The frames carry secrets of this connection, so only its two ends can use the channel. */
-static int channel_join(struct link *l, const struct offer *o) {
+static int channel_join(struct link *l, const struct link_offer *o) {
     uint8_t a[AUTH_MAC], b[AUTH_MAC];
     conn_secret(l->conn, 'a', a);
     conn_secret(l->conn, 'b', b);
@@ -113,7 +105,7 @@ static int channel_join(struct link *l, const struct offer *o) {
 }
 
 static int offer_take(struct link *l, const struct msg *m, const void *payload) {
-    struct offer o;
+    struct link_offer o;
     if (!l->setup->fabric || l->up || m->len - MSG_HEADER != sizeof o)
         return DDICT_EPROTO;
     memcpy(&o, payload, sizeof o);

@@ -12,6 +12,14 @@
 #include "conn.h"
 #include <wire/fabric/fabric.h>
 
+struct link_offer { /* payload of MSG_LINK_OFFER */
+    /* reads: the other end may read the memory that this process shares */
+    uint32_t channel, address_len, reads;
+    uint32_t room;
+    char provider[FABRIC_NAME_MAX];
+    uint8_t address[FABRIC_ADDRESS_MAX];
+};
+
 struct link;
 struct link_ops {
     /* The handshake is done. peer: its manager id. */

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Every call, word and option of the plugin that exists is in its man page, and every message in PROTOCOL. Options of the commands: manual.t.
+# Every call, word and option of the plugin that exists is in its man page; messages, flags, fields, sizes and numbers of PROTOCOL and LAYOUT are those of the source. Options of the commands: manual.t.
 src=${srcdir-.} bad=0
 
 # rows WHO - options, variables or words of the option table
@@ -76,8 +76,56 @@ fields() {
         /^\| field \| offset \| bytes/ { in_it = 1; next } !/^\|/ { in_it = 0 } in_it && !/^\|-/ { print name, $2, $3, $4 }' "$1"
 }
 code=$(tests/unit/layout_list) || { echo "not ok layout_list lacks a field"; bad=1; }
-diff <(sort <<<"$code") <(fields "$src/doc/LAYOUT.md" | cat - <(fields "$src/doc/PROTOCOL.md") | sort) ||
+diff <(awk 'NF == 4' <<<"$code" | sort) <(fields "$src/doc/LAYOUT.md" | cat - <(fields "$src/doc/PROTOCOL.md") | sort) ||
     { echo "not ok the source (<) and LAYOUT or PROTOCOL (>) have other fields"; bad=1; }
+
+# told FILE - its text on one line, 65,536 as 65536
+told() { tr '\n' ' ' <"$1" | sed -E 's/([0-9]),([0-9]{3})/\1\2/g; s/  +/ /g'; }
+layout=$(told "$src/doc/LAYOUT.md") protocol=$(told "$src/doc/PROTOCOL.md")
+
+# "`struct NAME` (BYTES bytes", as layout_list prints them
+diff <(awk 'NF == 2' <<<"$code" | sort) <(grep -oE '`struct [a-z_]+` \([0-9]+ bytes' <<<"$layout $protocol" | sed -E 's/^`struct ([a-z_]+)` \(([0-9]+) bytes/\1 \2/' | sort -u) ||
+    { echo "not ok structs of the source (<) and of LAYOUT or PROTOCOL (>) have other sizes"; bad=1; }
+
+# constants HEADER ENUM PREFIX FILE COLUMNS - the rows "| NAME | NUMBER |" of the table with these columns are the constants of the enum
+constants() {
+    local code told
+    code=$(sed -nE "/^enum $2 \\{/,/^\\}/s/^ +$3([A-Z_]+) = ([0-9]+).*/\1 \2/p" "$src/$1" | sort)
+    told=$(awk -F ' *\\| *' -v want="| $5 |" 'index($0, want) == 1 { in_it = 1; next } !/^\|/ { in_it = 0 } in_it && !/^\|-/ { print $2, $3 }' "$src/doc/$4" | sort)
+    [ "$(wc -l <<<"$code")" -gt 2 ] || { echo "not ok only these constants of $2 in $1: $code"; bad=1; }
+    diff <(echo "$code") <(echo "$told") && return
+    echo "not ok $1 (<) and doc/$4 (>) have other numbers of $2"
+    bad=1
+}
+constants runtime/wire/msg.h msg_flag MSGF_ PROTOCOL.md 'flag | value'
+constants runtime/store/layout.h page_kind PAGE_ LAYOUT.md 'kind | number'
+constants runtime/store/layout.h freeze_state FREEZE_ LAYOUT.md 'state | number'
+
+# number FILE NAME TEXT SENTENCE [UNIT] - TEXT has SENTENCE, with the value of the constant, in units, for N
+number() {
+    local value
+    value=$(sed -nE "s/^#define $2 +(\([^)]*\)|[0-9]+u?)( .*)?\$/\1/p" "$src/$1" | tr -d u)
+    [ -n "$value" ] || { echo "not ok $1 has no constant $2"; bad=1; return; }
+    grep -qF -- "${4//N/$((value / ${5-1}))}" <<<"$3" && return
+    echo "not ok $2 of $1 is $value, but no document says \"$4\" of that"
+    bad=1
+}
+number runtime/base/versions.h LAYOUT_VERSION "$layout" 'Layout version N.'
+number runtime/base/versions.h LAYOUT_VERSION "$layout" '| layout_version | 8 | 4 | N |'
+number runtime/base/versions.h PROTOCOL_VERSION "$protocol" 'Protocol version N.'
+number runtime/base/stats.h STATS_VERSION "$protocol" 'bytes in version N)'
+number runtime/base/defaults.h DD_LEASE_CHUNKS "$layout" 'of a client, N chunks'
+number runtime/manager/lanes.c FIGURE_LOOKS "$protocol" 'With more than N clients'
+number runtime/manager/prefetch.c PREFETCH_AHEAD "$protocol" 'at most N at a time'
+number runtime/manager/prefetch.c PREFETCH_QUEUE "$protocol" 'at most N MiB of waiting keys' 1048576
+number runtime/manager/subscriptions.c SUBSCRIPTION_BYTES "$protocol" 'events and N MiB of keys of each prefix' 1048576
+number runtime/manager/subscriptions.c SUBSCRIPTION_EVENTS "$protocol" 'keeps the last N events'
+number runtime/supervisor/freeze.c ASKS_MAX "$protocol" '1 where N ASKs wait already'
+number runtime/wire/fabric/fabric_types.h FRAME_BYTES "$protocol" 'bytes of the stream, at most N.'
+number runtime/wire/fabric/fabric_types.h FRAME_WINDOW "$protocol" 'At most N may be sent and not read'
+number runtime/wire/lane.h LANE_WINDOWS "$protocol" 'at most N for each lane'
+number runtime/wire/msg.h MSG_KEY_MAX "$protocol" 'the key (1 to N bytes)'
+number runtime/wire/seal.h SEAL_BYTES "$protocol" 'u32 len (1 .. N), len bytes'
 messages runtime/wire/msg.h msg_type '1 6'
 messages runtime/wire/attach.h attach_type 4
 messages runtime/manager/supmsg.h sup_type 11

@@ -1,8 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout_list.c - print the fields of what processes share in memory, for tests: on each line
- * struct, field, offset, bytes. A field that lacks here leaves a hole, which is an error. */
+/* layout_list.c - print the fields of what processes share in memory or send each other, for tests:
+ * on each line struct, field, offset, bytes; and for each struct its name and bytes. A field that
+ * lacks here leaves a hole, which is an error. */
+#include <base/stats.h>
+#include <manager/supmsg.h>
 #include <store/layout.h>
+#include <supervisor/freeze.h>
+#include <supervisor/save_passes.h>
+#include <supervisor/supervisor.h>
+#include <wire/attach.h>
+#include <wire/auth.h>
+#include <wire/event.h>
+#include <wire/fabric/fabric_types.h>
 #include <wire/lane.h>
+#include <wire/link.h>
+#include <wire/msg.h>
+#include <wire/probe.h>
 
 #include <stddef.h>
 #include <stdio.h>
@@ -20,11 +33,12 @@ static void field(const char *of, const char *name, size_t at, size_t bytes) {
 }
 
 static void whole(const char *of, size_t bytes) {
-    if (end > bytes || bytes - end >= 64) {
+    if (end != 0 && (end > bytes || bytes - end >= 64)) {
         fprintf(stderr, "what is at the end of %s?\n", of);
         bad = 1;
     }
     end = 0;
+    printf("%s %zu\n", of, bytes);
 }
 
 #define F(s, f) field(#s, #f, offsetof(struct s, f), sizeof(((struct s *)0)->f))
@@ -72,9 +86,73 @@ static void clients(void) {
     END(lane_page);
 }
 
+static void messages(void) {
+    F(msg, len), F(msg, type), F(msg, flags), F(msg, id), F(msg, status), F(msg, key_len);
+    F(msg, val_len), F(msg, aux), F(msg, version), F(msg, manager), F(msg, tag), F(msg, room);
+    F(msg, patience_ms), F(msg, room2);
+    END(msg);
+    F(event_record, version), F(event_record, val_len), F(event_record, key_len);
+    F(event_record, got), F(event_record, kind), F(event_record, tag), F(event_record, room);
+    END(event_record);
+    F(probe, token), F(probe, address), F(probe, port), F(probe, room), F(probe, connections);
+    F(probe, carrier);
+    END(probe);
+    whole("manager_stats", sizeof(struct manager_stats));
+}
+
+static void sockets(void) {
+    F(attach_msg, magic), F(attach_msg, type), F(attach_msg, protocol), F(attach_msg, layout);
+    F(attach_msg, status), F(attach_msg, managers), F(attach_msg, nodes), F(attach_msg, node_id);
+    F(attach_msg, local_managers), F(attach_msg, manager), F(attach_msg, pid);
+    F(attach_msg, client), F(attach_msg, total_bytes), F(attach_msg, spill_bytes);
+    F(attach_msg, dict_id), F(attach_msg, node), F(attach_msg, step), F(attach_msg, text);
+    END(attach_msg);
+    F(status_page, magic), F(status_page, state), F(status_page, keeper), F(status_page, text);
+    END(status_page);
+    F(sup_msg, type), F(sup_msg, status), F(sup_msg, id), F(sup_msg, pid), F(sup_msg, room);
+    F(sup_msg, count), F(sup_msg, used_bytes), F(sup_msg, total_bytes), F(sup_msg, text);
+    F(sup_msg, stats);
+    END(sup_msg);
+}
+
+static void connections(void) {
+    F(auth_hello, magic), F(auth_hello, protocol), F(auth_hello, role), F(auth_hello, dict_id);
+    F(auth_hello, from), F(auth_hello, to), F(auth_hello, group), F(auth_hello, wire);
+    F(auth_hello, room), F(auth_hello, nonce);
+    END(auth_hello);
+    F(auth_challenge, magic), F(auth_challenge, protocol), F(auth_challenge, wire);
+    F(auth_challenge, nonce), F(auth_challenge, mac);
+    END(auth_challenge);
+    F(auth_answer, mac);
+    END(auth_answer);
+    F(link_offer, channel), F(link_offer, address_len), F(link_offer, reads), F(link_offer, room);
+    F(link_offer, provider), F(link_offer, address);
+    END(link_offer);
+    F(frame_head, channel), F(frame_head, bytes), F(frame_head, seq), F(frame_head, taken);
+    F(frame_head, token);
+    END(frame_head);
+}
+
+static void control(void) {
+    F(freeze_word, what), F(freeze_word, manager), F(freeze_word, id), F(freeze_word, state);
+    F(freeze_word, refused);
+    END(freeze_word);
+    F(note, kind), F(note, manager), F(note, count), F(note, used_bytes), F(note, total_bytes);
+    F(note, node), F(note, text);
+    END(note);
+    F(save_word, what), F(save_word, node), F(save_word, pass), F(save_word, items);
+    F(save_word, bytes), F(save_word, same), F(save_word, of), F(save_word, left_out);
+    F(save_word, ok), F(save_word, pad), F(save_word, text);
+    END(save_word);
+}
+
 int main(void) {
     header();
     items();
     clients();
+    messages();
+    sockets();
+    connections();
+    control();
     return bad;
 }

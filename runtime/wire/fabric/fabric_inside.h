@@ -17,21 +17,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/*
- * A channel is a stream of bytes, one message behind another, cut into frames. `seq` numbers the
- * frames of a direction that carry bytes; `taken` says how many of the other direction were read.
- * At most FRAME_WINDOW frames are under way. A frame without bytes only carries `taken`; its seq
- * means nothing.
- */
-struct frame_head {
-    uint32_t channel, bytes;
-    uint64_t seq, taken;
-    uint8_t token[CHANNEL_TOKEN];
-};
-_Static_assert(sizeof(struct frame_head) == 40, "part of the protocol");
-#define FRAME_BYTES  (64u << 10)
 #define FRAME_MAX    (sizeof(struct frame_head) + FRAME_BYTES)
-#define FRAME_WINDOW 32u /* about DD_PEER_INFLIGHT */
 #define FRAME_PLACES 16u
 /* channels that ended last: their late frames are dropped without being counted as refused */
 #define PAST 16u
