@@ -5,13 +5,12 @@
  * that could hear of the managers' end (srun_detach.c). So ddictd on this node watches the script,
  * the managers end with it, and slurmstepd waits for their srun:
  *
- *     user_init   slurmstepd, the user's rights   makes the pipe (step_pipe.h)
- *     task_init   the task, the user              where the managers have said that they watch:
- *                                                 which process srun is goes in, as a number
- *     task_exit   slurmstepd, root                one read, without waiting; then, until that
- *                                                 process has ended, at most DD_SCRIPT_END_MS, with
- *                                                 --ddict-save DD_SCRIPT_SAVE_MS: all the time
- *                                                 that the job has left
+ *     init_post_opt   slurmstepd, root     makes the pipe (step_pipe.h)
+ *     task_init       the task, the user   where the managers have said that they watch: which
+ *                                          process srun is goes in, as a number
+ *     task_exit       slurmstepd, root     one read, without waiting; then, until that process has
+ *                                          ended, at most DD_SCRIPT_END_MS, with --ddict-save
+ *                                          DD_SCRIPT_SAVE_MS: all the time that the job has left
  *
  * What is read is the user's word. Root waits only for a process of that user alone which began
  * when the word says, and longer than DD_SCRIPT_END_MS only for a process that Slurm kills with

@@ -13,8 +13,8 @@
  *     the task (root)       task_prepare
  *     the task (the user)   task_begin; of a batch script: batch_task
  *
- * ROOT. As root the plugin opens no file but those of /proc, forks nothing, opens no socket, and
- * allocates nothing of a size that a user chose. It waits in one place, batch_end_wait, for a
+ * ROOT. As root the plugin opens no file but those of /proc, makes a pipe, forks nothing, opens no
+ * socket, and allocates nothing of a size that a user chose. It waits in one place, batch_end_wait, for a
  * process of the user's that it has looked at: at most DD_SCRIPT_END_MS, or DD_SCRIPT_SAVE_MS with
  * --ddict-save and if Slurm kills that process with the batch step. slurmd_log_write reads at most
  * 400 bytes of a user's process, once and without waiting, and logs them as text: slurmd's log is
@@ -65,6 +65,10 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
         options_judge(sp, ac, av);
         options_pass_on(sp);
         return 0;
+    case S_CTX_REMOTE:
+        slurmd_log_prepare(sp);
+        batch_end_prepare(sp);
+        return 0;
     default:
         return 0;
     }
@@ -74,14 +78,6 @@ int slurm_spank_local_user_init(spank_t sp, int ac, char **av) {
     if (options_inert())
         srun_detach_prepare();
     srun_step_begin(sp, ac, av);
-    return 0;
-}
-
-int slurm_spank_user_init(spank_t sp, int ac, char **av) {
-    if (spank_context() == S_CTX_REMOTE) {
-        slurmd_log_prepare(sp);
-        batch_end_prepare(sp);
-    }
     return 0;
 }
 

@@ -3,11 +3,11 @@
  * slurmd_log.c - a line for the administrator in slurmd's log when a dictionary starts, and one
  * when it ends. Both come from the managers' step.
  *
- *     user_init   slurmstepd, the user's rights   makes the pipe (step_pipe.h)
- *     task_init   the task, the user              the first line; ddictd inherits the pipe's end
- *                                                 and learns its number from DDICT_NOTE_FD
- *     task_exit   slurmstepd, root                one read of at most NOTE_MAX bytes, which are
- *                                                 made printable and logged
+ *     init_post_opt   slurmstepd, root     makes the pipe (step_pipe.h)
+ *     task_init       the task, the user   the first line; ddictd inherits the pipe's end and
+ *                                          learns its number from DDICT_NOTE_FD
+ *     task_exit       slurmstepd, root     one read of at most NOTE_MAX bytes, which are made
+ *                                          printable and logged
  *
  * Any step can look like a managers' step. What its user gains is a line in the log, marked as
  * ours, with job and step before it as in every line.

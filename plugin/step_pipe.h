@@ -2,12 +2,14 @@
 /*
  * step_pipe.h - a pipe from a task to slurmstepd, which reads it once when the task has ended:
  *
- *     user_init   slurmstepd, the user's rights   step_pipe_make
- *     task_init   the task, the user              writes, where step_pipe_is_writable
- *     task_exit   slurmstepd, root                step_pipe_take
+ *     init_post_opt   slurmstepd, root     step_pipe_make
+ *     task_init       the task, the user   writes, where step_pipe_is_writable
+ *     task_exit       slurmstepd, root     step_pipe_take
  *
- * The ends are known by their inode, because where slurmstepd runs callbacks in a short-lived
- * process of their own the numbers mean something else later.
+ * With contain_spank (Slurm 24.05) user_init and task_exit run in short-lived processes that share
+ * slurmstepd's memory and have copies of its descriptors: what is opened in user_init is open there
+ * alone, and what task_exit closes stays open in slurmstepd. The ends are known by their inode, so
+ * that no number is ever taken for what it is not.
  */
 #ifndef DDICT_PLUGIN_STEP_PIPE_H
 #define DDICT_PLUGIN_STEP_PIPE_H

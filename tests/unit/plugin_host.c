@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <slurm/spank.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -269,6 +271,28 @@ static int call(spank_f *fn) {
     return !fn ? 0 : fn(NULL, words_n(), (char **)(uintptr_t)play->words);
 }
 
+static int contained_run(void *fn) {
+    spank_f *const *f = fn;
+
+    call(*f);
+    return 0;
+}
+
+/* A callback of slurmstepd that Slurm runs in the job's namespace, if it is told to: by a process
+ * that shares the memory and has descriptors of its own. */
+static void call_contained(spank_f *fn) {
+    static char stack[1 << 20] __attribute__((aligned(16)));
+    pid_t pid;
+
+    if (!play->contained) {
+        call(fn);
+        return;
+    }
+    pid = clone(contained_run, stack + sizeof stack, CLONE_VM | SIGCHLD, &fn);
+    if (pid < 0 || waitpid(pid, NULL, 0) != pid)
+        abort();
+}
+
 static const char *variable_of(const struct spank_option *o) {
     static char variable[128];
     char *c;
@@ -406,14 +430,14 @@ static void slurmstepd_run(void) {
                     options[i]->cb(options[i]->val, strchr(all->typed[t], '=') + 1, 1);
     call(slurm_spank_init_post_opt);
     late = 1;
-    call(slurm_spank_user_init);
+    call_contained(slurm_spank_user_init);
     pid = fork();
     if (pid == 0)
         task_run();
-    call(slurm_spank_task_post_fork);
+    call_contained(slurm_spank_task_post_fork);
     waitpid(pid, &status, 0);
     all->out.task_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    call(slurm_spank_task_exit);
+    call_contained(slurm_spank_task_exit);
     call(slurm_spank_exit);
 }
 

@@ -41,6 +41,7 @@ struct play {
     uint32_t job, step;
     uint32_t rank, local, tasks; /* of the task, of all (0: 1), which are on one node */
     int components;              /* of a heterogeneous job; 0: 1 */
+    int contained;               /* with contain_spank of Slurm 24.05 */
     const char *noted;           /* the program writes this to the descriptor $DDICT_NOTE_FD */
     enum host_call fault;        /* this call fails ... */
     int fault_at;                /* ... the first time: 1 */

@@ -286,14 +286,14 @@ START_TEST(long_options_arrive_whole_or_nothing_starts) {
 END_TEST
 
 /* How long the whole of it took, ms, with what stands for srun living for the seconds in fake. */
-static int64_t script_plays(const char *how) {
+static int64_t script_plays_as(const char *how, int contained) {
     uint64_t began = clock_ms();
     char env[160], path[160];
     FILE *f;
     int pid;
 
     snprintf(env, sizeof env, "SLURM_DDICT_JOB=--mem=1G\nSLURMD_NODENAME=n1\nFAKE=%s\n", how);
-    ENDS(0, .command = "batch", .env = env);
+    ENDS(0, .command = "batch", .env = env, .contained = contained);
     ck_assert_int_eq(o.ran, 1);
     began = clock_ms() - began;
     snprintf(path, sizeof path, "%s/srun", fake_folder());
@@ -307,6 +307,10 @@ static int64_t script_plays(const char *how) {
     return (int64_t)began;
 }
 
+static int64_t script_plays(const char *how) {
+    return script_plays_as(how, 0);
+}
+
 START_TEST(the_end_of_a_script_waits_for_srun_whose_managers_watch_it) {
     static const char *const others[] = {"1/1", "x", "1", "999999999/5", "99999999999999999999/1"};
     char want[64], how[64];
@@ -316,6 +320,7 @@ START_TEST(the_end_of_a_script_waits_for_srun_whose_managers_watch_it) {
 
     took = script_plays("watched0.6");
     ck_assert_int_ge(took, 600);
+    ck_assert_int_ge(script_plays_as("watched0.6", 1), 600);
     line = asked();
     has(line, " --script=n1/");
     snprintf(want, sizeof want, " --script=n1/%d/", (int)getpid()); /* it is the task's */
@@ -626,6 +631,10 @@ START_TEST(the_managers_step_leaves_two_lines_for_the_administrator) {
         o.log,
         "ddict: dictionary a?b starts: 4 managers, ? bytes\nddict: 2 managers?[31m: 5 keys\n");
     ck_assert_str_eq(o.said, "");
+    ENDS(0, .command = "ddictd", .env = "DDICT_INTERNAL=1\n", .contained = 1,
+         .noted = "2 managers: 5 keys\n");
+    ck_assert_str_eq(
+        o.log, "ddict: dictionary a?b starts: 4 managers, ? bytes\nddict: 2 managers: 5 keys\n");
     /* ddictd was killed: no word, no wait */
     ENDS(0, .command = "ddictd", .env = "DDICT_INTERNAL=1\n");
     ck_assert_int_eq(lines(o.log), 1);
