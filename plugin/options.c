@@ -91,6 +91,22 @@ static void job_look(void) {
         fclose(f);
 }
 
+/* Whether `srun --async` (Slurm 26.05) was typed, or an abbreviation. SPANK does not tell, and the
+ * program may have a word that looks the same: getopt knows where srun's own words end. */
+static int is_async(void) {
+    FILE *f = fopen("/proc/self/cmdline", "re");
+    char *word = NULL;
+    size_t room = 0;
+    int is = 0, i;
+
+    for (i = 0; f && !is && i < optind && getdelim(&word, &room, '\0', f) > 0; i++)
+        is = i > 0 && strlen(word) >= strlen("--as") && strncmp("--async", word, strlen(word)) == 0;
+    free(word);
+    if (f)
+        fclose(f);
+    return is;
+}
+
 /* Unset DDICT_NAME if it is of the job that we were started in: the job that is submitted has
  * another dictionary. */
 static void outer_forget(void) {
@@ -318,6 +334,10 @@ void options_judge(spank_t sp, int ac, char **av) {
     given_judge(ac, av);
     if (options_scope() == SCOPE_JOB)
         others_warn();
+    else if (!allocator && is_async())
+        plugin_fail(
+            "srun --async does not wait for its step, so it cannot have a dictionary of the "
+            "step; ask sbatch or salloc for one of the job");
 }
 
 void options_launch(void) {

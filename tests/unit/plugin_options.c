@@ -171,6 +171,49 @@ START_TEST(wrong_options_end_srun_with_one_line) {
 }
 END_TEST
 
+/* This program once more, as an srun with these words; getopt has come to the first one of the
+ * program that srun starts. */
+static char **typed;
+static void srun_exec(void) {
+    execv("/proc/self/exe", typed);
+    _exit(99);
+}
+
+static int srun_main(void) {
+    const char *asks = getenv("PLUGIN_ASKS");
+    struct spank_option *o;
+
+    optind = atoi(getenv("PLUGIN_OPTIND"));
+    context = S_CTX_LOCAL;
+    slurm_spank_init(NULL, 0, NULL);
+    o = option("ddict-mem");
+    if (asks && o->cb(o->val, asks, 0) != 0)
+        return 2;
+    slurm_spank_init_post_opt(NULL, 0, NULL);
+    return 0;
+}
+
+START_TEST(srun_that_does_not_wait_gets_no_dictionary_of_its_step) {
+    static char *lines[][6] = {
+        {(char *)"srun", (char *)"-N1", (char *)"--async", (char *)"sh", NULL},
+        {(char *)"srun", (char *)"-N1", (char *)"--asy", (char *)"sh", NULL},
+        {(char *)"srun", (char *)"-N1", (char *)"-Jx", (char *)"sh", (char *)"--async", NULL},
+        {(char *)"srun", (char *)"-N1", (char *)"--a", (char *)"sh", NULL},
+        {(char *)"--async", (char *)"-N1", (char *)"-Jx", (char *)"sh", NULL}};
+    size_t i;
+
+    setenv("PLUGIN_OPTIND", "3", 1);
+    setenv("PLUGIN_ASKS", "1G", 1);
+    for (i = 0; i < sizeof lines / sizeof *lines; i++) {
+        typed = lines[i];
+        ends_with(srun_exec, i < 2, i < 2 ? "srun --async does not wait for its step" : "");
+    }
+    unsetenv("PLUGIN_ASKS");
+    typed = lines[0];
+    ends_with(srun_exec, 0, "");
+}
+END_TEST
+
 START_TEST(words_of_the_site_are_defaults_and_limits) {
     context = S_CTX_LOCAL;
     srun_ends("4", NULL, "mem=rubbish", 1, 1, "plugstack.conf: mem=rubbish");
@@ -298,7 +341,10 @@ START_TEST(a_task_without_its_dictionary_does_not_begin) {
 END_TEST
 
 int main(void) {
+    if (getenv("PLUGIN_OPTIND"))
+        return srun_main();
     return TESTS_RUN("plugin_options", 60, wrong_options_end_srun_with_one_line,
+                     srun_that_does_not_wait_gets_no_dictionary_of_its_step,
                      words_of_the_site_are_defaults_and_limits, the_hidden_srun_finds_us_inert,
                      variables_become_options_and_leave_the_environment,
                      nothing_fails_or_is_read_in_slurmstepd,
