@@ -18,7 +18,7 @@
 #include "pages.h"
 #include "rebuild.h"
 #include "segment.h"
-#include "spill.h"
+#include "spill_away.h"
 #include <base/clock.h>
 #include <base/error.h>
 

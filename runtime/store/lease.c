@@ -20,7 +20,7 @@
 #include "compact.h"
 #include "heap.h"
 #include "rebuild.h"
-#include "spill.h"
+#include "spill_away.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>

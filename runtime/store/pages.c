@@ -11,7 +11,7 @@
 #include "budget.h"
 #include "pool.h"
 #include "rebuild.h"
-#include "spill.h"
+#include "spill_error.h"
 #include <base/clock.h>
 #include <base/error.h>
 

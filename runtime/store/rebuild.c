@@ -11,7 +11,7 @@
 #include "lease.h"
 #include "pages.h"
 #include "segment.h"
-#include "spill.h"
+#include "spill_away.h"
 #include <base/error.h>
 
 #include <errno.h>

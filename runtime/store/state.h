@@ -8,6 +8,7 @@
 #define DDICT_STORE_STATE_H
 
 #include "layout.h"
+#include "spill_worker.h"
 #include "store.h"
 #include "stress.h"
 #include "table.h"
@@ -115,21 +116,6 @@ static inline struct zone *zone_of(struct heap *h, uint64_t page) {
 }
 
 /* --- the spill (LAYOUT 11) --- */
-/* Work for a thread of the spill; without threads the store does it at once. */
-struct spill_job {
-    struct spill_job *next;
-    void (*run)(struct spill_job *j); /* sets rc */
-    int rc;
-    bool busy, done; /* done: atomic; the thread sets it last */
-};
-struct spill_worker {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t come;
-    struct spill_job *first, **end;
-    bool runs, stop;
-    int wake_fd;
-};
 struct spill {
     int fd;               /* borrowed; -1: none */
     uint64_t freed;       /* bytes of memory that ever became free */

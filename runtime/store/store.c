@@ -15,6 +15,7 @@
 #include "rebuild.h"
 #include "segment.h"
 #include "spill.h"
+#include "spill_fill.h"
 #include "state.h"
 #include <base/clock.h>
 #include <base/error.h>

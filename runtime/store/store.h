@@ -40,15 +40,6 @@ int arena_create(const struct store_options *o);
 int arena_reopen_readonly(int fd);
 
 /*
- * A file of `size` bytes (whole pages; 0: what is free in dir less DD_SPILL_LEAVE of it, divided by
- * `sharers`) without a name in the folder dir, for what memory has no room for (LAYOUT 11). Returns
- * the descriptor or a negative code with a sentence: no such folder, not writable, memory and no
- * disk, a file system that cannot promise space, more than is free. Called by ddictd. spill.c
- */
-int spill_create(const char *dir, uint64_t size, unsigned sharers);
-uint64_t spill_size(int fd); /* 0: none */
-
-/*
  * Map the arena for writing, and its spill (-1: none), and build the private state. Both
  * descriptors stay the caller's and open. An arena that was in use can be opened (LAYOUT 7):
  * store_leases_add() then names all lease pages before the first call that changes something, which

@@ -19,6 +19,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
+#include <store/spill_file.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -14,6 +14,7 @@
 #include <base/size.h>
 #include <manager/main_loop.h>
 #include <store/hugepool.h>
+#include <store/spill_file.h>
 
 #include <errno.h>
 #include <fcntl.h>

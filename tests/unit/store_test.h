@@ -7,6 +7,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <store/find.h>
+#include <store/spill_file.h>
 #include <store/state.h>
 
 #include <errno.h>
