@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * conn.c - one TCP connection: connect, handshake, then messages both ways.
- *
- *     opener    CONNECTING -> AUTH (hello sent, waits for challenge) -> UP
- *     acceptor                AUTH (waits for hello, then answer)    -> UP
+ * conn.c - one TCP connection: it is opened or accepted (conn_open.c), then has messages both ways,
+ * and ends.
  *
  * Failure is noted in `code` wherever it is seen; conn_leave() acts on it when the outermost call
  * into the connection ends: the next address, or the end. So callbacks may do anything,
@@ -17,15 +15,11 @@
 #include <base/error.h>
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#define AGAIN_NS 500000000ull
 
 static atomic_ullong refused; /* relaxed: a counter for display */
 
@@ -77,192 +71,6 @@ static void interest_update(struct conn *c) {
         conn_fail(c, e);
     else
         c->interest = want;
-}
-
-static void socket_close(struct conn *c) {
-    if (c->io.fd < 0)
-        return;
-    io_remove(c->epoll_fd, &c->io);
-    close(c->io.fd);
-    c->io.fd = -1;
-    c->interest = 0;
-}
-
-/* --- strangers --- */
-
-#define ORIGINS 256u
-
-static TAILQ_HEAD(, conn) strangers = TAILQ_HEAD_INITIALIZER(strangers); /* oldest first */
-static unsigned strangers_n, strangers_max = DD_STRANGERS, strangers_from[ORIGINS];
-
-void conn_strangers(unsigned n) {
-    strangers_max = n;
-}
-
-static uint8_t peer_origin(int fd) {
-    struct sockaddr_storage a = {0};
-    socklen_t len = sizeof a;
-    const uint8_t *at = (const uint8_t *)&((struct sockaddr_in6 *)&a)->sin6_addr;
-    size_t n = sizeof(struct in6_addr);
-    unsigned sum = 0;
-    if (getpeername(fd, (struct sockaddr *)&a, &len) != 0)
-        return 0;
-    if (a.ss_family == AF_INET) {
-        at = (const uint8_t *)&((struct sockaddr_in *)&a)->sin_addr;
-        n = sizeof(struct in_addr);
-    }
-    for (size_t i = 0; i < n; i++)
-        sum = sum * 31 + at[i];
-    return (uint8_t)(sum ^ sum >> 8);
-}
-
-static void stranger_leave(struct conn *c) {
-    if (!c->stranger)
-        return;
-    c->stranger = false;
-    TAILQ_REMOVE(&strangers, c, strangers);
-    strangers_n--;
-    strangers_from[c->from]--;
-}
-
-static void stranger_come(struct conn *c) {
-    if (strangers_n >= strangers_max && strangers_n > 0) {
-        unsigned most = 0;
-        struct conn *old;
-        for (unsigned i = 1; i < ORIGINS; i++)
-            if (strangers_from[i] > strangers_from[most])
-                most = i;
-        TAILQ_FOREACH(old, &strangers, strangers)
-        if (old->from == most)
-            break;
-        stranger_leave(old);
-        conn_end(old, -EUSERS);
-        socket_close(old); /* its descriptor may serve the new connection */
-    }
-    c->stranger = true;
-    c->from = peer_origin(c->io.fd);
-    TAILQ_INSERT_TAIL(&strangers, c, strangers);
-    strangers_n++;
-    strangers_from[c->from]++;
-}
-
-/* Begin with fd, which belongs to c from here on, also on failure. */
-static int socket_take(struct conn *c, int fd, uint32_t interest) {
-    int one = 1;
-    c->io.fd = fd;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    int e = io_add(c->epoll_fd, &c->io, interest);
-    if (e < 0) {
-        close(fd);
-        c->io.fd = -1;
-        return e;
-    }
-    c->interest = interest;
-    return 0;
-}
-
-/* --- connecting --- */
-
-static socklen_t address_len(const struct sockaddr_storage *a) {
-    return a->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
-
-/* A gap after a suspension of this process is not the peer's fault. */
-static void gap_extend(struct conn *c, uint64_t now) {
-    if (now <= c->tick_ns)
-        return;
-    uint64_t gap = now - c->tick_ns;
-    c->tick_ns = now;
-    if (gap < DD_SUSPEND_GAP_MS * 1000000ull)
-        return;
-    c->deadline_ns += gap;
-    c->give_up_ns += gap;
-    live_extend(&c->live, gap);
-}
-
-/* The network refuses, not the peer: that may pass. */
-static bool error_is_transient(int code) {
-    return code == -ENETUNREACH || code == -EHOSTUNREACH || code == -ENETDOWN ||
-           code == -EHOSTDOWN || code == -ETIMEDOUT;
-}
-
-/* Try the next address. 0: under way; negative: none is left. */
-static int next_address(struct conn *c, int code) {
-    uint64_t now = clock_ns();
-    gap_extend(c, now);
-    /* the caller's clock may be ahead, and deadlines are measured by it */
-    if (now < c->tick_ns)
-        now = c->tick_ns;
-    socket_close(c);
-    c->state = CONNECTING;
-    while (c->next_addr < c->naddr && now < c->give_up_ns) {
-        const struct sockaddr_storage *a = &c->addr[c->next_addr];
-        unsigned left = (unsigned)(c->naddr - c->next_addr++);
-        int fd = socket(a->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (fd < 0) {
-            code = -errno;
-            continue;
-        }
-        if (connect(fd, (const struct sockaddr *)a, address_len(a)) != 0 && errno != EINPROGRESS &&
-            errno != EINTR) {
-            code = -errno;
-            close(fd);
-            continue;
-        }
-        int e = socket_take(c, fd, EPOLLOUT);
-        if (e < 0)
-            return e;
-        c->deadline_ns = now + (c->give_up_ns - now) / left;
-        return 0;
-    }
-    /* conn_tick() tries all addresses once more after a while */
-    if (!c->auth_code && error_is_transient(code) && now + AGAIN_NS < c->give_up_ns) {
-        c->next_addr = 0;
-        c->deadline_ns = now + AGAIN_NS;
-        return 0;
-    }
-    return c->auth_code ? c->auth_code : code;
-}
-
-static void connect_finish(struct conn *c) {
-    int e = 0;
-    socklen_t len = sizeof e;
-    if (getsockopt(c->io.fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0)
-        e = errno;
-    if (e != 0) {
-        conn_fail(c, -e);
-        return;
-    }
-    handshake_open(&c->hs, &c->me);
-    c->state = AUTH; /* before the deadline of this address */
-}
-
-/* --- handshake --- */
-
-/* The handshake is done. */
-static void come_up(struct conn *c) {
-    c->in = malloc(IN_BUFFER);
-    int e = !c->in ? -ENOMEM : sealed_begin(c);
-    if (e < 0) {
-        conn_fail(c, e);
-        return;
-    }
-    stranger_leave(c);
-    live_start(c->io.fd, c->hs.role == ROLE_CONTROL);
-    c->state = UP;
-    free(c->addr);
-    c->addr = NULL;
-    io_defer(&c->later); /* messages that were queued meanwhile */
-    if (c->ops->up)
-        c->ops->up(c, c->arg, c->hs.peer, c->hs.role);
-}
-
-static void conn_handshake(struct conn *c) {
-    int e = handshake_run(&c->hs, c->io.fd);
-    if (e < 0)
-        conn_fail(c, e);
-    else if (e > 0)
-        come_up(c);
 }
 
 /* --- messages --- */
@@ -433,8 +241,8 @@ static void conn_finish(struct conn *c) {
                    c->code == -EBADMSG || (!c->opener && c->state == AUTH);
     if (counted)
         conn_count_refused();
-    stranger_leave(c);
-    socket_close(c);
+    conn_stranger_leave(c);
+    conn_socket_close(c);
     c->state = ENDED;
     io_undefer(&c->later);
     out_clear(&c->out);
@@ -444,8 +252,8 @@ static void conn_finish(struct conn *c) {
 
 static void conn_dispose(struct conn *c) {
     io_undefer(&c->later);
-    stranger_leave(c);
-    socket_close(c);
+    conn_stranger_leave(c);
+    conn_socket_close(c);
     sealed_end(c);
     free(c->in);
     free(c->addr);
@@ -459,7 +267,7 @@ static void conn_leave(struct conn *c) {
         if (c->code != 0 && c->opener && c->state != UP) {
             if (c->code == DDICT_EAUTH || c->code == DDICT_EVERSION)
                 c->auth_code = c->code;
-            c->code = next_address(c, c->code);
+            c->code = conn_next_address(c, c->code);
         }
         if (c->code != 0)
             conn_finish(c);
@@ -472,7 +280,7 @@ static void conn_ready(struct io_handler *io, uint32_t events) {
     struct conn *c = (struct conn *)io;
     c->busy++;
     if (c->code == 0 && c->state == CONNECTING) {
-        connect_finish(c);
+        conn_connect_finish(c);
         if (c->code == 0)
             conn_handshake(c);
     } else if (c->code == 0 && c->state == AUTH) {
@@ -524,7 +332,7 @@ void conn_end(struct conn *c, int code) {
 
 void conn_tick(struct conn *c, uint64_t now_ns) {
     c->busy++;
-    gap_extend(c, now_ns);
+    conn_gap_extend(c, now_ns);
     if (c->state == UP) {
         if (!live_check(&c->live, c->io.fd, now_ns, conn_is_pending(c)))
             conn_fail(c, -ETIMEDOUT);
@@ -568,7 +376,7 @@ int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, e
         memcpy(c->addr, addr, (size_t)naddr * sizeof *addr);
         c->naddr = naddr;
         c->give_up_ns = clock_ns() + (DD_CONNECT_MS + DD_HANDSHAKE_MS) * 1000000ull;
-        e = next_address(c, -EHOSTUNREACH);
+        e = conn_next_address(c, -EHOSTUNREACH);
     }
     if (e < 0) {
         conn_dispose(c);
@@ -588,12 +396,12 @@ int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me,
     c->state = AUTH;
     c->deadline_ns = clock_ns() + DD_HANDSHAKE_MS * 1000000ull;
     handshake_accept(&c->hs, &c->me);
-    int e = socket_take(c, fd, EPOLLIN);
+    int e = conn_socket_take(c, fd, EPOLLIN);
     if (e < 0) {
         conn_dispose(c);
         return e;
     }
-    stranger_come(c);
+    conn_stranger_come(c);
     *out = c;
     return 0;
 }
@@ -605,7 +413,7 @@ void conn_free(struct conn *c) {
     c->busy++;
     if (c->code == 0)
         c->code = -ECONNRESET; /* done() callbacks cannot send any more */
-    socket_close(c);
+    conn_socket_close(c);
     c->state = ENDED;
     out_clear(&c->out);
     if (--c->busy == 0)

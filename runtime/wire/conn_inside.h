@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn_inside.h - shared by the files of a connection: conn.c, its life; conn_parts.c, payloads
- * that the owner takes in parts; conn_sealed.c, records between the messages and the socket. */
+/*
+ * conn_inside.h - shared by the files of a connection: conn.c, its life; conn_open.c, until it is
+ * up; conn_strangers.c, how many may be in their handshake; conn_parts.c, payloads that the owner
+ * takes in parts; conn_sealed.c, records between the messages and the socket. What fails leaves its
+ * code by conn_fail(), and conn.c acts on it. One thread.
+ */
 #ifndef DDICT_WIRE_CONN_INSIDE_H
 #define DDICT_WIRE_CONN_INSIDE_H
 
@@ -80,6 +84,23 @@ static inline void conn_fail(struct conn *c, int code) {
 static inline bool conn_may_read(const struct conn *c) {
     return c->code == 0 && !c->freed && !c->paused;
 }
+
+/* --- conn_open.c --- */
+/* Begin with fd, which belongs to c from here on, also on failure. */
+int conn_socket_take(struct conn *c, int fd, uint32_t interest);
+void conn_socket_close(struct conn *c);
+/* Try the next address; code: why the last one failed. 0: under way; negative: none is left. */
+int conn_next_address(struct conn *c, int code);
+void conn_connect_finish(struct conn *c); /* the socket is writable: CONNECTING to AUTH */
+/* The next turn of the handshake; AUTH to UP when it is done. */
+void conn_handshake(struct conn *c);
+/* A gap after a suspension of this process is not the peer's fault. */
+void conn_gap_extend(struct conn *c, uint64_t now);
+
+/* --- conn_strangers.c --- */
+/* c was accepted. If there are too many, the address with most of them loses its oldest. */
+void conn_stranger_come(struct conn *c);
+void conn_stranger_leave(struct conn *c); /* authenticated, or over; allowed when it is none */
 
 /* --- conn_parts.c: the message in c->m --- */
 /* ask the owner for a place for the next part; false: there is none now */

@@ -7,7 +7,8 @@ libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/la
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric/fabric.h \
   runtime/wire/fabric/fabric_types.h \
-  runtime/wire/conn.c runtime/wire/conn_parts.c runtime/wire/conn_sealed.c runtime/wire/seal.c \
+  runtime/wire/conn.c runtime/wire/conn_open.c runtime/wire/conn_parts.c \
+  runtime/wire/conn_sealed.c runtime/wire/conn_strangers.c runtime/wire/seal.c \
   runtime/wire/seal.h runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c \
   runtime/wire/auth.h runtime/wire/event.h runtime/wire/handshake.c runtime/wire/handshake.h \
   runtime/wire/identity.h \
