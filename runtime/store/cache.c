@@ -9,6 +9,8 @@
 #include "heap.h"
 #include "index.h"
 #include "lease.h"
+#include "lease_pages.h"
+#include "scan.h"
 #include "segment.h"
 #include <base/error.h>
 #include <base/vec.h>

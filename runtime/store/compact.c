@@ -17,6 +17,7 @@
 #include "lease.h"
 #include "pages.h"
 #include "rebuild.h"
+#include "scan.h"
 #include "segment.h"
 #include "spill_away.h"
 #include <base/clock.h>

@@ -14,6 +14,7 @@
 #include "pages.h"
 #include "queue.h"
 #include "rebuild.h"
+#include "scan.h"
 #include "spill.h"
 #include <base/clock.h>
 #include <base/error.h>

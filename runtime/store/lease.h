@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lease.h - what leases and pins hold: retired blocks, scans. */
+/*
+ * lease.h - what leases and pins hold: a retired block, which no word names any more, stays in the
+ * list of the store until a scan finds that nobody holds it. The store's own thread calls all of it.
+ */
 #ifndef DDICT_STORE_LEASE_H
 #define DDICT_STORE_LEASE_H
 
@@ -10,27 +13,28 @@
 int barriers_open(struct store *s);
 int retire_reserve(struct store *s, size_t n); /* room for n more; -ENOMEM */
 void retire(struct store *s, uint64_t off);    /* cannot fail after retire_reserve() */
-bool scan_wanted(const struct store *s);
-/* True: a scan takes a millisecond or two, if there are about as many leases as last time. */
-bool scan_small(const struct store *s);
-/* make a scan if it is small; a large one only for a request that cannot wait */
-bool scan_at_once(struct store *s);
-/*
- * For a caller that wants retired blocks to be free, or to know which blocks are leased (look), and
- * that can call again in later turns: true when a scan that began after the first call is over.
- * *number: 0 at the first call, and 0 again when the scan is over. A small scan is made at once.
- */
-bool scan_over(struct store *s, uint64_t *number, bool look);
-/* The same for the request at hand: 0, or -EINPROGRESS. A request that cannot wait goes on without
- * a large scan, which is made soon. */
-int scan_for_room(struct store *s);
 void leases_close(struct store *s);
-/* call fn for each new hint in n chunks, from *page and *chunk on; true: there are more chunks */
-bool leases_hints(struct store *s, void (*fn)(struct store *s, uint64_t off), size_t *page,
-                  size_t *chunk, unsigned n);
 /* block_free(), also of its value in the spill, and out of the transit count */
 void retired_free(struct store *s, uint64_t off);
-int leases_each(struct store *s, int (*fn)(struct store *s, uint64_t block, uint32_t page));
 bool pin_held(const struct store *s, uint64_t block);
+
+/* --- for scan.c --- */
+/* F, whose partner G is find_fence(). */
+int scan_fence(struct store *s);
+/* A whole scan: free what nobody holds. 0; -E2BIG: leases.few is set, and there are many leases; or
+ * a negative code. */
+int reclaim(struct store *s, uint64_t *freed);
+/* Nothing is lost: the next scan frees the blocks. But until then memory only fills. */
+uint64_t reclaim_failed(struct store *s, int rc);
+/* Note which blocks are leased now: a hint, without a fence. */
+int leases_look(struct store *s);
+/* Free the block if no lease and no pin holds it: true. Else note its holder. */
+bool retired_try(struct store *s, const struct table *held, uint64_t off, uint64_t *leased_bytes);
+void holders_clear(struct leases *l);
+static inline bool scan_wiped(const struct scan *c) {
+    return c->wiped == SIZE_MAX;
+}
+/* The scan is over, or given up: joins the blocks that it kept and those retired since. */
+void scan_end(struct leases *l);
 
 #endif

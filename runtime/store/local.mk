@@ -5,6 +5,7 @@ libreader_sources = runtime/store/reader.c runtime/store/reader_keys.c runtime/s
 libstore_sources = $(libreader_sources) runtime/store/arena.c runtime/store/store.c \
   runtime/store/budget.c runtime/store/pages.c runtime/store/heap.c runtime/store/compact.c \
   runtime/store/segment.c runtime/store/index.c runtime/store/intent.c runtime/store/lease.c \
+  runtime/store/lease_pages.c runtime/store/lease_pages.h runtime/store/scan.c runtime/store/scan.h \
   runtime/store/rebuild.c runtime/store/queue.c runtime/store/cache.c \
   runtime/store/spill.c runtime/store/spill_away.c runtime/store/spill_batch.c \
   runtime/store/spill_error.c runtime/store/spill_file.c runtime/store/spill_fill.c \

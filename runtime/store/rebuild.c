@@ -9,6 +9,7 @@
 #include "budget.h"
 #include "heap.h"
 #include "lease.h"
+#include "lease_pages.h"
 #include "pages.h"
 #include "segment.h"
 #include "spill_away.h"

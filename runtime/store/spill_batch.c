@@ -7,6 +7,7 @@
 #include "index.h"
 #include "lease.h"
 #include "pages.h"
+#include "scan.h"
 #include "spill_away.h"
 #include "spill_error.h"
 #include "state.h"

@@ -13,6 +13,7 @@
 #include "queue.h"
 #include "reader.h"
 #include "rebuild.h"
+#include "scan.h"
 #include "segment.h"
 #include "spill.h"
 #include "spill_fill.h"

@@ -6,6 +6,7 @@
 #include <store/heap.h>
 #include <store/index.h>
 #include <store/lease.h>
+#include <store/scan.h>
 
 static void before(void) {
     box_open(16 * MIB);
