@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * control.c - the ddictds of a dictionary: each connects to that of node 0, its parent, which says
- * when all are ready, when to drain, and when to end. Both ends send a beat every DD_PEER_BEAT_MS.
- * A node that is silent for DD_PEER_LOST_MS, or whose connection ends without being announced, is
- * lost, and node 0 tells the others.
+ * when all are ready, when to drain, and when to end. The connections are those of control_links.c.
+ * When a node is lost, node 0 tells the others.
  *
  * A node that loses its parent before the parent said DONE looks for another one among the nodes
  * with lower ids, in order. A node that finds none is the head: it gathers the statistics and
@@ -13,9 +12,9 @@
 #include "control.h"
 
 #include "attach_counts.h"
+#include "control_inside.h"
 #include "figures.h"
 #include "life_events.h"
-#include "managers.h"
 #include "record.h"
 #include "supervisor.h"
 #include <base/clock.h>
@@ -26,74 +25,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-#define YOUNG_MS 100u /* between beats while a connection is in its handshake */
-
-struct ctl_conn { /* a connection to another ddictd */
-    struct supervisor *s;
-    struct ctl_conn *next;
-    struct conn *conn;
-    uint32_t node; /* at the other end; of a child known from `up` on */
-    bool up, dead; /* dead: freed by the beat */
-    bool probes;   /* opened because our parent is quiet; it only has to come up */
-    uint64_t began;
-    /* the last silence that was longer than DD_PEER_QUIET_MS, and when it ended */
-    uint64_t quiet, quiet_at;
-    /* by the clock of our timers: what comes late because we were stopped is not late */
-    uint64_t heard;
-};
-struct node_state {
-    struct ctl_conn *child; /* a child */
-    bool ready, drained;    /* node 0 only */
-    bool ended;             /* it gave its statistics, or is gone */
-    bool dead;              /* cannot be our parent */
-};
-struct control {
-    struct supervisor *s;
-    control_heard *heard;
-    struct io_handler listener;
-    struct ctl_conn *probe;          /* of conns; NULL: none */
-    struct ctl_conn *conns, *parent; /* parent: of these; NULL: we are the head, or look for one */
-    struct node_state *nodes;        /* [nodes] */
-    struct timer beat, attempt;
-    bool ready;          /* our own managers are */
-    bool gave;           /* our own figures */
-    bool head, released; /* released: the parent said DONE */
-};
 
 const char *node_name(const struct supervisor *s, uint32_t id) {
     return id < s->nodes && s->node_names[id][0] ? s->node_names[id] : "?";
 }
 
 static void parent_find(struct supervisor *s);
-
-static void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_t aux,
-                          const void *payload, size_t len) {
-    struct msg m = {.type = (uint16_t)type, .manager = manager, .aux = aux};
-    if (cc && cc->conn && !cc->dead)
-        conn_send(cc->conn, &m, payload, len, NULL, 0, NULL, NULL);
-}
-
-static void lost_send(struct ctl_conn *cc) {
-    const struct supervisor *s = cc->s;
-    struct msg m = {.type = MSG_CTL_LOST,
-                    .manager = s->lost_manager,
-                    .aux = s->lost_node,
-                    .tag = s->lost_memory};
-    if (cc->conn && !cc->dead)
-        conn_send(cc->conn, &m, s->text, strlen(s->text), NULL, 0, NULL, NULL);
-}
-
-static void ctl_conns_send(struct supervisor *s, unsigned type, uint32_t manager, uint64_t aux,
-                           const char *text) {
-    if (!s->control)
-        return;
-    for (struct ctl_conn *cc = s->control->conns; cc; cc = cc->next)
-        if (cc->up || cc == s->control->parent)
-            ctl_conn_send(cc, type, manager, aux, text, text ? strlen(text) : 0);
-}
 
 /* --- the states of other nodes --- */
 static void all_ready_check(struct supervisor *s) {
@@ -117,8 +55,7 @@ void control_node_ended(struct supervisor *s, uint32_t node) {
     lifecycle_check(s);
 }
 
-/* The connection to our parent has ended, or it is silent. */
-static void parent_lost(struct supervisor *s, const char *how) {
+void parent_lost(struct supervisor *s, const char *how) {
     struct control *c = s->control;
     uint32_t node = c->parent->node;
     c->parent->dead = true;
@@ -133,7 +70,7 @@ static void parent_lost(struct supervisor *s, const char *how) {
     lifecycle_check(s);
 }
 
-static void child_lost(struct supervisor *s, uint32_t node, const char *how) {
+void child_lost(struct supervisor *s, uint32_t node, const char *how) {
     s->control->nodes[node].child = NULL;
     s->control->nodes[node].ended = s->control->nodes[node].dead = true;
     if (s->node_id == 0 && s->stage < STAGE_ENDING && !s->lost) {
@@ -167,240 +104,7 @@ void control_node_silent(struct supervisor *s, uint32_t node) {
         parent_lost(s, "silent");
 }
 
-static void ctl_conn_heard(struct ctl_conn *cc) {
-    uint64_t now = timers_now(&cc->s->timers);
-    if (now - cc->heard > DD_PEER_QUIET_MS * 1000000ull) {
-        cc->quiet = now - cc->heard;
-        cc->quiet_at = now;
-    }
-    cc->heard = now;
-}
-
-static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
-    struct ctl_conn *cc = arg;
-    struct supervisor *s = cc->s;
-    size_t len = m->len - MSG_HEADER;
-    if (cc->dead)
-        return 0;
-    ctl_conn_heard(cc);
-    struct control_said said = {.from = cc == s->control->parent ? FROM_PARENT
-                                        : s->node_id == 0        ? FROM_CHILD
-                                                                 : FROM_ORPHAN,
-                                .node = cc->node,
-                                .type = m->type,
-                                .manager = m->manager,
-                                .aux = m->aux,
-                                .tag = m->tag,
-                                .payload = payload,
-                                .len = len};
-    int e = s->control->heard(s, &said);
-    if (e < 0)
-        log_debug("node %u: %s of %zu bytes makes no sense", cc->node, msg_name(m->type), len);
-    if (e > 0)
-        ctl_conn_send(s->control->parent, m->type, m->manager, m->aux, payload, len);
-    return e < 0 ? e : 0;
-}
-
-static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_role role) {
-    struct ctl_conn *cc = arg;
-    struct supervisor *s = cc->s;
-    struct control *c = s->control;
-    cc->up = true;
-    cc->heard = timers_now(&s->timers);
-    if (cc->probes) {
-        if (c->parent && c->parent->node == cc->node)
-            ctl_conn_heard(c->parent);
-        cc->dead = true;
-        c->probe = NULL;
-        return;
-    }
-    /* a probe: our child has not heard us for a while */
-    if (role == ROLE_CONTROL && peer > s->node_id && peer < s->nodes && c->nodes[peer].child) {
-        ctl_conn_heard(c->nodes[peer].child);
-        cc->dead = true;
-        return;
-    }
-    if (cc == c->parent) {
-        timer_clear(&s->timers, &c->attempt);
-        return;
-    }
-    if (role != ROLE_CONTROL || peer <= s->node_id || peer >= s->nodes) {
-        log_warn("a control connection of node %u makes no sense and is closed", peer);
-        cc->dead = true;
-        return;
-    }
-    cc->node = peer;
-    c->nodes[peer].child = cc;
-    /* an orphan that brings its statistics; it hears of the end when they are in */
-    if (c->released || c->head)
-        return;
-    if (s->lost)
-        lost_send(cc);
-    else if (s->stage == STAGE_DRAINING || s->stage == STAGE_SAVING)
-        ctl_conn_send(cc, MSG_CTL_DRAIN, s->reason, (uint64_t)s->opt.drain_ms, NULL, 0);
-}
-
-static void ctl_conn_down(struct conn *conn, void *arg, int code) {
-    struct ctl_conn *cc = arg;
-    struct control *c = cc->s->control;
-    uint64_t now = timers_now(&cc->s->timers), silent = now - cc->heard;
-    char how[96];
-    bool was_dead = cc->dead;
-    cc->dead = true;
-    if (c->probe == cc)
-        c->probe = NULL;
-    if (was_dead || cc->probes)
-        return;
-    /* after a silence the other end may have taken us for lost */
-    if (silent < DD_PEER_QUIET_MS * 1000000ull && cc->quiet_at &&
-        now - cc->quiet_at < DD_CONN_LOST_MS * 1000000ull)
-        silent = cc->quiet;
-    if (code != -ECONNRESET)
-        snprintf(how, sizeof how, "%s", dd_strerror(code));
-    else if (silent < DD_PEER_QUIET_MS * 1000000ull)
-        snprintf(how, sizeof how, "its ddictd ended");
-    else
-        snprintf(how, sizeof how, "silent for %u s, then it closed the connection",
-                 (unsigned)(silent / 1000000000));
-    if (cc == c->parent)
-        parent_lost(cc->s, how);
-    else if (cc->up && c->nodes[cc->node].child == cc)
-        child_lost(cc->s, cc->node, how);
-    else if (code == DDICT_EAUTH || code == DDICT_EPROTO)
-        control_note_stranger(cc->s, dd_strerror(code));
-}
-
-static const struct conn_ops ctl_conn_ops = {
-    .up = ctl_conn_up, .message = ctl_conn_message, .down = ctl_conn_down};
-
-/* --- the beat: also enforces the deadlines of connections and frees dead ones --- */
-static void ctl_conns_free_dead(struct control *c) {
-    for (struct ctl_conn **at = &c->conns; *at;) {
-        struct ctl_conn *cc = *at;
-        if (!cc->dead) {
-            at = &cc->next;
-            continue;
-        }
-        *at = cc->next;
-        conn_free(cc->conn);
-        free(cc);
-    }
-}
-
-static struct ctl_conn *ctl_conn_new(struct supervisor *s);
-
-/* Our parent is quiet: does it answer a new connection? */
-static void parent_probe(struct control *c, uint64_t now) {
-    struct supervisor *s = c->s;
-    if (c->probe && now - c->probe->began < DD_PEER_BEAT_MS * 1000000ull)
-        return;
-    if (c->probe)
-        c->probe->dead = true;
-    c->probe = NULL;
-    if (!c->parent || !c->parent->up || c->released ||
-        now - c->parent->heard < DD_PEER_QUIET_MS * 1000000ull)
-        return;
-    struct ctl_conn *cc = ctl_conn_new(s);
-    const struct node_address *at = &s->control_at[c->parent->node];
-    if (!cc)
-        return;
-    cc->probes = true;
-    cc->node = c->parent->node;
-    cc->began = now;
-    if (conn_open(&cc->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, cc->node, at->addr, at->naddr,
-                  &ctl_conn_ops, cc) < 0) {
-        free(cc);
-        return;
-    }
-    cc->next = c->conns;
-    c->conns = c->probe = cc;
-}
-
-static void beat_fire(struct timer *t) {
-    struct control *c = (struct control *)(void *)((char *)t - offsetof(struct control, beat));
-    struct supervisor *s = c->s;
-    uint64_t now = timers_now(&s->timers), tick = clock_ns();
-    bool young = false; /* a connection is in its handshake: look more often */
-    for (struct ctl_conn *cc = c->conns; cc; cc = cc->next) {
-        if (cc->dead)
-            continue;
-        conn_tick(cc->conn, tick);
-        if (cc->dead)
-            continue;
-        young |= !cc->up;
-        if (!cc->up)
-            continue;
-        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX, 0, NULL, 0);
-        if (now >
-            cc->heard + (DD_PEER_LOST_MS + DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2) * 1000000ull) {
-            char how[64];
-            snprintf(how, sizeof how, "silent for %d s", DD_PEER_LOST_MS / 1000);
-            cc->dead = true;
-            if (cc == c->parent)
-                parent_lost(s, how);
-            else
-                child_lost(s, cc->node, how);
-        }
-    }
-    parent_probe(c, now);
-    young |= c->probe != NULL;
-    ctl_conns_free_dead(c);
-    timer_after(&s->timers, t, (young ? YOUNG_MS : DD_PEER_BEAT_MS) * 1000000ull);
-}
-
-static struct ctl_conn *ctl_conn_new(struct supervisor *s) {
-    struct ctl_conn *cc = calloc(1, sizeof *cc);
-    if (!cc)
-        return NULL;
-    cc->s = s;
-    cc->heard = timers_now(&s->timers);
-    return cc;
-}
-
-static void ctl_conn_add(struct ctl_conn *cc) {
-    struct control *c = cc->s->control;
-    struct timers *ts = &cc->s->timers;
-    cc->next = c->conns;
-    c->conns = cc;
-    if (!c->beat.pos || c->beat.at_ns > timers_now(ts) + YOUNG_MS * 1000000ull)
-        timer_after(ts, &c->beat, YOUNG_MS * 1000000ull);
-}
-
-static void control_accept(struct io_handler *h, uint32_t events) {
-    struct control *c = (struct control *)(void *)((char *)h - offsetof(struct control, listener));
-    for (int i = 0; i < 64; i++) {
-        int fd = conn_take(h->fd);
-        if (fd < 0)
-            return;
-        struct ctl_conn *cc = ctl_conn_new(c->s);
-        if (!cc) {
-            close(fd);
-            return;
-        }
-        if (conn_accept(&cc->conn, c->s->epoll_fd, &c->s->identity, fd, &ctl_conn_ops, cc) < 0)
-            free(cc);
-        else
-            ctl_conn_add(cc);
-    }
-}
-
 /* --- a parent --- */
-static int parent_open(struct supervisor *s, uint32_t node) {
-    struct ctl_conn *cc = ctl_conn_new(s);
-    const struct node_address *at = &s->control_at[node];
-    if (!cc)
-        return -ENOMEM;
-    cc->node = node;
-    int e = conn_open(&cc->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, node, at->addr, at->naddr,
-                      &ctl_conn_ops, cc);
-    if (e < 0) {
-        free(cc);
-        return e;
-    }
-    s->control->parent = cc;
-    ctl_conn_add(cc);
-    return 0;
-}
 
 /* Milliseconds for each node that is asked, so that all of them fit into DD_FAILOVER_MS. */
 static unsigned attempt_ms(uint32_t nodes) {
@@ -437,12 +141,6 @@ static void parent_find(struct supervisor *s) {
 }
 
 /* --- ours --- */
-int control_listen(struct supervisor *s) {
-    if (s->nodes == 1)
-        return 0;
-    s->control_fd = port_listen(s, &s->control_port);
-    return s->control_fd < 0 ? s->control_fd : 0;
-}
 
 int control_start(struct supervisor *s, control_heard *heard) {
     if (s->nodes == 1)
@@ -452,7 +150,6 @@ int control_start(struct supervisor *s, control_heard *heard) {
         return -ENOMEM;
     c->s = s;
     c->heard = heard;
-    c->beat.fire = beat_fire;
     c->attempt.fire = attempt_fire;
     s->control = c;
     s->identity.self = s->node_id;
@@ -463,9 +160,8 @@ int control_start(struct supervisor *s, control_heard *heard) {
     c->nodes = calloc(s->nodes, sizeof *c->nodes);
     if (!c->nodes)
         return -ENOMEM;
-    c->listener = (struct io_handler){.fd = s->control_fd, .ready = control_accept};
     c->head = s->node_id == 0;
-    int e = io_add(s->epoll_fd, &c->listener, EPOLLIN);
+    int e = ctl_conns_listen(c);
     if (e < 0 || c->head)
         return e;
     if ((e = parent_open(s, 0)) < 0)

@@ -4,6 +4,7 @@ bin_PROGRAMS += ddictd
 ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/attach_counts.h runtime/supervisor/clients.c runtime/supervisor/clients.h \
   runtime/supervisor/control.c runtime/supervisor/control.h \
+  runtime/supervisor/control_inside.h runtime/supervisor/control_links.c \
   runtime/supervisor/control_messages.c runtime/supervisor/control_messages.h \
   runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \

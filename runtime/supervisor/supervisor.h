@@ -15,8 +15,8 @@
  *     status_page.c the page that clients look at
  *     rendezvous.c  where the ranks of a step meet; tasks.c: --tasks: the end with the last task
  *     freeze.c      all managers read-only, and back
- *     control.c     the connections of all ddictds to node 0, and who takes its place;
- *                   control_messages.c: what they say to each other
+ *     control.c     the ddictds of all nodes, and who takes the place of node 0; control_links.c:
+ *                   their connections; control_messages.c: what they say to each other
  *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: what
  *                   is said at the end; figures.c: the statistics of all managers
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control_inside.h - shared by the files of control.h: control.c, what is known and said of the
+ * nodes; control_links.c, the connections to other ddictds. Both ends of one send a beat every
+ * DD_PEER_BEAT_MS. A node that is silent for DD_PEER_LOST_MS, or whose connection ends without being
+ * announced, is lost. One thread.
+ */
+#ifndef DDICT_SUPERVISOR_CONTROL_INSIDE_H
+#define DDICT_SUPERVISOR_CONTROL_INSIDE_H
+
+#include "supervisor.h"
+
+struct control_said;
+struct ctl_conn { /* a connection to another ddictd */
+    struct supervisor *s;
+    struct ctl_conn *next;
+    struct conn *conn;
+    uint32_t node; /* at the other end; of a child known from `up` on */
+    bool up, dead; /* dead: freed by the beat */
+    bool probes;   /* opened because our parent is quiet; it only has to come up */
+    uint64_t began;
+    /* the last silence that was longer than DD_PEER_QUIET_MS, and when it ended */
+    uint64_t quiet, quiet_at;
+    /* by the clock of our timers: what comes late because we were stopped is not late */
+    uint64_t heard;
+};
+struct node_state {
+    struct ctl_conn *child; /* a child */
+    bool ready, drained;    /* node 0 only */
+    bool ended;             /* it gave its statistics, or is gone */
+    bool dead;              /* cannot be our parent */
+};
+struct control {
+    struct supervisor *s;
+    int (*heard)(struct supervisor *s, const struct control_said *said); /* control_heard */
+    struct io_handler listener;
+    struct ctl_conn *probe;          /* of conns; NULL: none */
+    struct ctl_conn *conns, *parent; /* parent: of these; NULL: we are the head, or look for one */
+    struct node_state *nodes;        /* [nodes] */
+    struct timer beat, attempt;
+    bool ready;          /* our own managers are */
+    bool gave;           /* our own figures */
+    bool head, released; /* released: the parent said DONE */
+};
+
+/* --- control_links.c --- */
+int ctl_conns_listen(struct control *c); /* accept nodes, and send beats */
+/* Connect to that node as our parent. Negative: no connection could be made. */
+int parent_open(struct supervisor *s, uint32_t node);
+/* Nothing is sent to NULL, and to one that is dead. */
+void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_t aux,
+                   const void *payload, size_t len);
+/* To our parent and all that are up. */
+void ctl_conns_send(struct supervisor *s, unsigned type, uint32_t manager, uint64_t aux,
+                    const char *text);
+void lost_send(struct ctl_conn *cc); /* what is lost, of which s->text tells */
+/* Not within a callback of a connection. */
+void ctl_conns_free_dead(struct control *c);
+
+/* --- control.c, for control_links.c --- */
+/* The connection to our parent has ended, or it is silent; how: for the sentence. */
+void parent_lost(struct supervisor *s, const char *how);
+void child_lost(struct supervisor *s, uint32_t node, const char *how);
+
+#endif

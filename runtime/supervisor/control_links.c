@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* control_links.c - the connections to other ddictds. */
+#include "control.h"
+#include "control_inside.h"
+#include "managers.h"
+#include "supervisor.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/log.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define YOUNG_MS 100u /* between beats while a connection is in its handshake */
+
+void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_t aux,
+                   const void *payload, size_t len) {
+    struct msg m = {.type = (uint16_t)type, .manager = manager, .aux = aux};
+    if (cc && cc->conn && !cc->dead)
+        conn_send(cc->conn, &m, payload, len, NULL, 0, NULL, NULL);
+}
+
+void lost_send(struct ctl_conn *cc) {
+    const struct supervisor *s = cc->s;
+    struct msg m = {.type = MSG_CTL_LOST,
+                    .manager = s->lost_manager,
+                    .aux = s->lost_node,
+                    .tag = s->lost_memory};
+    if (cc->conn && !cc->dead)
+        conn_send(cc->conn, &m, s->text, strlen(s->text), NULL, 0, NULL, NULL);
+}
+
+void ctl_conns_send(struct supervisor *s, unsigned type, uint32_t manager, uint64_t aux,
+                    const char *text) {
+    if (!s->control)
+        return;
+    for (struct ctl_conn *cc = s->control->conns; cc; cc = cc->next)
+        if (cc->up || cc == s->control->parent)
+            ctl_conn_send(cc, type, manager, aux, text, text ? strlen(text) : 0);
+}
+
+static void ctl_conn_heard(struct ctl_conn *cc) {
+    uint64_t now = timers_now(&cc->s->timers);
+    if (now - cc->heard > DD_PEER_QUIET_MS * 1000000ull) {
+        cc->quiet = now - cc->heard;
+        cc->quiet_at = now;
+    }
+    cc->heard = now;
+}
+
+static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
+    struct ctl_conn *cc = arg;
+    struct supervisor *s = cc->s;
+    size_t len = m->len - MSG_HEADER;
+    if (cc->dead)
+        return 0;
+    ctl_conn_heard(cc);
+    struct control_said said = {.from = cc == s->control->parent ? FROM_PARENT
+                                        : s->node_id == 0        ? FROM_CHILD
+                                                                 : FROM_ORPHAN,
+                                .node = cc->node,
+                                .type = m->type,
+                                .manager = m->manager,
+                                .aux = m->aux,
+                                .tag = m->tag,
+                                .payload = payload,
+                                .len = len};
+    int e = s->control->heard(s, &said);
+    if (e < 0)
+        log_debug("node %u: %s of %zu bytes makes no sense", cc->node, msg_name(m->type), len);
+    if (e > 0)
+        ctl_conn_send(s->control->parent, m->type, m->manager, m->aux, payload, len);
+    return e < 0 ? e : 0;
+}
+
+static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_role role) {
+    struct ctl_conn *cc = arg;
+    struct supervisor *s = cc->s;
+    struct control *c = s->control;
+    cc->up = true;
+    cc->heard = timers_now(&s->timers);
+    if (cc->probes) {
+        if (c->parent && c->parent->node == cc->node)
+            ctl_conn_heard(c->parent);
+        cc->dead = true;
+        c->probe = NULL;
+        return;
+    }
+    /* a probe: our child has not heard us for a while */
+    if (role == ROLE_CONTROL && peer > s->node_id && peer < s->nodes && c->nodes[peer].child) {
+        ctl_conn_heard(c->nodes[peer].child);
+        cc->dead = true;
+        return;
+    }
+    if (cc == c->parent) {
+        timer_clear(&s->timers, &c->attempt);
+        return;
+    }
+    if (role != ROLE_CONTROL || peer <= s->node_id || peer >= s->nodes) {
+        log_warn("a control connection of node %u makes no sense and is closed", peer);
+        cc->dead = true;
+        return;
+    }
+    cc->node = peer;
+    c->nodes[peer].child = cc;
+    /* an orphan that brings its statistics; it hears of the end when they are in */
+    if (c->released || c->head)
+        return;
+    if (s->lost)
+        lost_send(cc);
+    else if (s->stage == STAGE_DRAINING || s->stage == STAGE_SAVING)
+        ctl_conn_send(cc, MSG_CTL_DRAIN, s->reason, (uint64_t)s->opt.drain_ms, NULL, 0);
+}
+
+static void ctl_conn_down(struct conn *conn, void *arg, int code) {
+    struct ctl_conn *cc = arg;
+    struct control *c = cc->s->control;
+    uint64_t now = timers_now(&cc->s->timers), silent = now - cc->heard;
+    char how[96];
+    bool was_dead = cc->dead;
+    cc->dead = true;
+    if (c->probe == cc)
+        c->probe = NULL;
+    if (was_dead || cc->probes)
+        return;
+    /* after a silence the other end may have taken us for lost */
+    if (silent < DD_PEER_QUIET_MS * 1000000ull && cc->quiet_at &&
+        now - cc->quiet_at < DD_CONN_LOST_MS * 1000000ull)
+        silent = cc->quiet;
+    if (code != -ECONNRESET)
+        snprintf(how, sizeof how, "%s", dd_strerror(code));
+    else if (silent < DD_PEER_QUIET_MS * 1000000ull)
+        snprintf(how, sizeof how, "its ddictd ended");
+    else
+        snprintf(how, sizeof how, "silent for %u s, then it closed the connection",
+                 (unsigned)(silent / 1000000000));
+    if (cc == c->parent)
+        parent_lost(cc->s, how);
+    else if (cc->up && c->nodes[cc->node].child == cc)
+        child_lost(cc->s, cc->node, how);
+    else if (code == DDICT_EAUTH || code == DDICT_EPROTO)
+        control_note_stranger(cc->s, dd_strerror(code));
+}
+
+static const struct conn_ops ctl_conn_ops = {
+    .up = ctl_conn_up, .message = ctl_conn_message, .down = ctl_conn_down};
+
+/* --- the beat: also enforces the deadlines of connections and frees dead ones --- */
+void ctl_conns_free_dead(struct control *c) {
+    for (struct ctl_conn **at = &c->conns; *at;) {
+        struct ctl_conn *cc = *at;
+        if (!cc->dead) {
+            at = &cc->next;
+            continue;
+        }
+        *at = cc->next;
+        conn_free(cc->conn);
+        free(cc);
+    }
+}
+
+static struct ctl_conn *ctl_conn_new(struct supervisor *s) {
+    struct ctl_conn *cc = calloc(1, sizeof *cc);
+    if (!cc)
+        return NULL;
+    cc->s = s;
+    cc->heard = timers_now(&s->timers);
+    return cc;
+}
+
+/* Our parent is quiet: does it answer a new connection? */
+static void parent_probe(struct control *c, uint64_t now) {
+    struct supervisor *s = c->s;
+    if (c->probe && now - c->probe->began < DD_PEER_BEAT_MS * 1000000ull)
+        return;
+    if (c->probe)
+        c->probe->dead = true;
+    c->probe = NULL;
+    if (!c->parent || !c->parent->up || c->released ||
+        now - c->parent->heard < DD_PEER_QUIET_MS * 1000000ull)
+        return;
+    struct ctl_conn *cc = ctl_conn_new(s);
+    const struct node_address *at = &s->control_at[c->parent->node];
+    if (!cc)
+        return;
+    cc->probes = true;
+    cc->node = c->parent->node;
+    cc->began = now;
+    if (conn_open(&cc->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, cc->node, at->addr, at->naddr,
+                  &ctl_conn_ops, cc) < 0) {
+        free(cc);
+        return;
+    }
+    cc->next = c->conns;
+    c->conns = c->probe = cc;
+}
+
+static void beat_fire(struct timer *t) {
+    struct control *c = (struct control *)(void *)((char *)t - offsetof(struct control, beat));
+    struct supervisor *s = c->s;
+    uint64_t now = timers_now(&s->timers), tick = clock_ns();
+    bool young = false; /* a connection is in its handshake: look more often */
+    for (struct ctl_conn *cc = c->conns; cc; cc = cc->next) {
+        if (cc->dead)
+            continue;
+        conn_tick(cc->conn, tick);
+        if (cc->dead)
+            continue;
+        young |= !cc->up;
+        if (!cc->up)
+            continue;
+        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX, 0, NULL, 0);
+        if (now >
+            cc->heard + (DD_PEER_LOST_MS + DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2) * 1000000ull) {
+            char how[64];
+            snprintf(how, sizeof how, "silent for %d s", DD_PEER_LOST_MS / 1000);
+            cc->dead = true;
+            if (cc == c->parent)
+                parent_lost(s, how);
+            else
+                child_lost(s, cc->node, how);
+        }
+    }
+    parent_probe(c, now);
+    young |= c->probe != NULL;
+    ctl_conns_free_dead(c);
+    timer_after(&s->timers, t, (young ? YOUNG_MS : DD_PEER_BEAT_MS) * 1000000ull);
+}
+
+/* --- new ones --- */
+static void ctl_conn_add(struct ctl_conn *cc) {
+    struct control *c = cc->s->control;
+    struct timers *ts = &cc->s->timers;
+    cc->next = c->conns;
+    c->conns = cc;
+    if (!c->beat.pos || c->beat.at_ns > timers_now(ts) + YOUNG_MS * 1000000ull)
+        timer_after(ts, &c->beat, YOUNG_MS * 1000000ull);
+}
+
+static void control_accept(struct io_handler *h, uint32_t events) {
+    struct control *c = (struct control *)(void *)((char *)h - offsetof(struct control, listener));
+    for (int i = 0; i < 64; i++) {
+        int fd = conn_take(h->fd);
+        if (fd < 0)
+            return;
+        struct ctl_conn *cc = ctl_conn_new(c->s);
+        if (!cc) {
+            close(fd);
+            return;
+        }
+        if (conn_accept(&cc->conn, c->s->epoll_fd, &c->s->identity, fd, &ctl_conn_ops, cc) < 0)
+            free(cc);
+        else
+            ctl_conn_add(cc);
+    }
+}
+
+int parent_open(struct supervisor *s, uint32_t node) {
+    struct ctl_conn *cc = ctl_conn_new(s);
+    const struct node_address *at = &s->control_at[node];
+    if (!cc)
+        return -ENOMEM;
+    cc->node = node;
+    int e = conn_open(&cc->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, node, at->addr, at->naddr,
+                      &ctl_conn_ops, cc);
+    if (e < 0) {
+        free(cc);
+        return e;
+    }
+    s->control->parent = cc;
+    ctl_conn_add(cc);
+    return 0;
+}
+
+int control_listen(struct supervisor *s) {
+    if (s->nodes == 1)
+        return 0;
+    s->control_fd = port_listen(s, &s->control_port);
+    return s->control_fd < 0 ? s->control_fd : 0;
+}
+
+int ctl_conns_listen(struct control *c) {
+    c->beat.fire = beat_fire;
+    c->listener = (struct io_handler){.fd = c->s->control_fd, .ready = control_accept};
+    return io_add(c->s->epoll_fd, &c->listener, EPOLLIN);
+}
