@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * clients.c - processes of this node that attach; the states of one are in clients.h. All managers
- * drop what a client had when it is gone.
+ * clients.c - the clients of this node: who there is, what they send, and their end; the states of
+ * one are in clients.h. All managers drop what a client had when it is gone.
  */
 #include "clients.h"
 
-#include "attach_counts.h"
+#include "clients_inside.h"
 #include "control.h"
 #include "fork_leases.h"
 #include "life_events.h"
@@ -19,7 +19,6 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
-#include <store/spill_file.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -37,18 +35,6 @@
 #define SO_PEERPIDFD 77
 #endif
 
-enum client_state {
-    CLIENT_NEW,
-    CLIENT_PARKED,
-    CLIENT_RENDEZVOUS,
-    CLIENT_SOCKET_FILE,
-    CLIENT_WATCHING,
-    CLIENT_TASK,
-    CLIENT_ADDING,
-    CLIENT_WELCOMED,
-    CLIENT_ATTACHED,
-    CLIENT_BANNED
-};
 static const char *const state_names[] = {[CLIENT_NEW] = "NEW",
                                           [CLIENT_PARKED] = "PARKED",
                                           [CLIENT_RENDEZVOUS] = "RENDEZVOUS",
@@ -59,30 +45,7 @@ static const char *const state_names[] = {[CLIENT_NEW] = "NEW",
                                           [CLIENT_WELCOMED] = "WELCOMED",
                                           [CLIENT_ATTACHED] = "ATTACHED",
                                           [CLIENT_BANNED] = "BANNED"};
-struct sup_client {
-    struct supervisor *s;
-    struct sup_client *next;
-    enum client_state state;
-    /* it only asks when the dictionary is ready; where its step meets */
-    bool looks, wants_rendezvous;
-    bool helper;         /* our save child: the dictionary does not wait for its end */
-    bool joins, watches; /* it is one of --tasks; it asks how the dictionary ends */
-    uint32_t task;
-    struct io_handler sock, life; /* life: its pidfd; fd -1 when its pid is not visible here */
-    uint64_t id;
-    pid_t pid;
-    char step[STEP_NAME_MAX];
-    /* lane_fd, lane_eventfd: [local_n]; a lane_eventfd is open until both its ends have it */
-    int lease_fd, client_eventfd, *lane_fd, *lane_eventfd;
-    unsigned waits;                  /* answers of managers */
-    int status;                      /* the first bad one */
-    unsigned sent;                   /* of WELCOME and the MANAGER messages */
-    struct timer timer;              /* until ATTACHED: how long it may take */
-    struct socket_file *socket_file; /* of CLIENT_SOCKET_FILE */
-};
-
-/* The only place that changes the state. */
-static void client_state_set(struct sup_client *c, enum client_state next) {
+void client_state_set(struct sup_client *c, enum client_state next) {
     log_debug("client pid %d: %s -> %s", (int)c->pid, state_names[c->state], state_names[next]);
     c->state = next;
 }
@@ -95,7 +58,7 @@ static void client_socket_close(struct sup_client *c) {
     c->sock.fd = -1;
 }
 
-static void client_drop(struct sup_client *c) {
+void client_drop(struct sup_client *c) {
     struct supervisor *s = c->s;
     struct sup_client **at = &s->clients;
     while (*at != c)
@@ -149,8 +112,7 @@ static void client_exclude(struct sup_client *c) {
     lifecycle_check(s);
 }
 
-/* The last message to a client: a refusal, or where its step meets. */
-static void client_refuse(struct sup_client *c, int status, const char *text) {
+void client_refuse(struct sup_client *c, int status, const char *text) {
     struct attach_msg m;
     attach_msg_init(&m, c->wants_rendezvous ? ATTACH_MEET
                         : c->joins          ? ATTACH_TASK
@@ -178,78 +140,15 @@ static void client_late(struct timer *t) {
     client_drop(c);
 }
 
-static void client_timer_start(struct sup_client *c) {
+void client_timer_start(struct sup_client *c) {
     timer_after(&c->s->timers, &c->timer, DD_HANDSHAKE_MS * 1000000ull);
 }
 
-static struct sup_client *client_find(struct supervisor *s, uint64_t id) {
+struct sup_client *client_find(struct supervisor *s, uint64_t id) {
     struct sup_client *c = s->clients;
     while (c && (c->id != id || c->state < CLIENT_ADDING))
         c = c->next;
     return c;
-}
-
-/* --- welcome --- */
-static int lease_page_make(void) {
-    int fd = memfd_create("ddict-leases", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0)
-        return -errno;
-    if (ftruncate(fd, (off_t)LEASE_FILE_SIZE) == 0 &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        return fd;
-    int e = -errno;
-    close(fd);
-    return e;
-}
-
-static int client_make(struct sup_client *c) {
-    struct supervisor *s = c->s;
-    c->lease_fd = lease_page_make();
-    if (c->lease_fd < 0)
-        return c->lease_fd;
-    c->client_eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (c->client_eventfd < 0)
-        return -errno;
-    c->lane_fd = malloc(2 * s->local_n * sizeof *c->lane_fd);
-    if (!c->lane_fd)
-        return -ENOMEM;
-    c->lane_eventfd = c->lane_fd + s->local_n;
-    for (unsigned i = 0; i < 2 * s->local_n; i++)
-        c->lane_fd[i] = -1;
-    for (unsigned i = 0; i < s->local_n; i++) {
-        if ((c->lane_fd[i] = lane_create()) < 0)
-            return c->lane_fd[i];
-        if ((c->lane_eventfd[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
-            return -errno;
-    }
-    return 0;
-}
-
-static void client_welcome_fill(const struct sup_client *c, struct attach_msg *m) {
-    const struct supervisor *s = c->s;
-    attach_msg_init(m, ATTACH_WELCOME);
-    m->managers = s->managers;
-    m->nodes = s->nodes;
-    m->node_id = s->node_id;
-    m->local_managers = s->local_n;
-    m->client = c->id;
-    m->total_bytes = s->budget * s->managers;
-    m->spill_bytes = spill_size(s->local[0].spill_fd) * s->managers;
-    memcpy(m->dict_id, s->identity.dict_id, sizeof m->dict_id);
-    snprintf(m->node, sizeof m->node, "%s", s->node);
-}
-
-/* A task that came before stays and watches, to see when it can come again. */
-static void client_join(struct sup_client *c) {
-    struct attach_msg m;
-    attach_msg_init(&m, c->joins ? ATTACH_TASK : ATTACH_WATCH);
-    m.manager = c->life.fd >= 0;
-    m.status = c->joins ? tasks_join(c->s, c->task) : 0;
-    client_state_set(c, c->joins && m.status == 0 ? CLIENT_TASK : CLIENT_WATCHING);
-    if (m.status < 0)
-        snprintf(m.text, sizeof m.text, "%s", dd_errmsg());
-    if (attach_send(c->sock.fd, &m, NULL, 0) < 0)
-        client_drop(c);
 }
 
 void clients_end_tell(struct supervisor *s, const char *text) {
@@ -267,106 +166,6 @@ void clients_end_tell(struct supervisor *s, const char *text) {
             if (c->state == CLIENT_WATCHING && c->watches)
                 attach_send(c->sock.fd, &m, NULL, 0);
     }
-}
-
-static void client_welcome(struct sup_client *c) {
-    struct supervisor *s = c->s;
-    if (c->joins || c->watches) {
-        client_join(c);
-        return;
-    }
-    if (c->looks) {
-        struct attach_msg m;
-        client_welcome_fill(c, &m);
-        attach_send(c->sock.fd, &m, NULL, 0);
-        client_drop(c);
-        return;
-    }
-    int e = client_make(c);
-    if (e < 0) {
-        char text[200];
-        snprintf(text, sizeof text, "ddictd on %s can not take another client: %s", s->node,
-                 dd_strerror(e));
-        client_refuse(c, e, text);
-        return;
-    }
-    client_state_set(c, CLIENT_ADDING);
-    c->id = ++s->next_id;
-    c->helper = save_child_is(c->pid);
-    if (!c->helper) {
-        s->attached++;
-        attach_counts_add(s, c->step, c->pid);
-    }
-    c->waits = s->local_n;
-    struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
-    for (unsigned i = 0; i < s->local_n; i++) {
-        int fds[4] = {c->lease_fd, c->lane_fd[i], c->client_eventfd, c->lane_eventfd[i]};
-        manager_send(&s->local[i], &m, fds, 4);
-    }
-}
-
-static int client_welcome_send(struct sup_client *c) {
-    struct supervisor *s = c->s;
-    struct attach_msg m;
-    client_welcome_fill(c, &m);
-    int fds[3] = {s->status_page_ro_fd, c->lease_fd, c->client_eventfd};
-    return attach_send(c->sock.fd, &m, fds, 3);
-}
-
-static int client_manager_send(struct sup_client *c, unsigned i) {
-    struct local_manager *mgr = &c->s->local[i];
-    struct attach_msg m;
-    attach_msg_init(&m, ATTACH_MANAGER);
-    m.manager = mgr->id;
-    m.pid = (uint32_t)mgr->pid;
-    int fds[4] = {mgr->arena_ro_fd, c->lane_fd[i], c->lane_eventfd[i], mgr->spill_ro_fd};
-    int e = attach_send(c->sock.fd, &m, fds, mgr->spill_ro_fd < 0 ? 3 : 4);
-    if (e < 0)
-        return e;
-    close(c->lane_eventfd[i]);
-    c->lane_eventfd[i] = -1;
-    return 0;
-}
-
-/* Send what the socket takes; the rest when it is writable again. */
-static void client_continue(struct sup_client *c) {
-    struct supervisor *s = c->s;
-    while (c->sent <= s->local_n) {
-        int e = c->sent == 0 ? client_welcome_send(c) : client_manager_send(c, c->sent - 1);
-        if (e == -EAGAIN || e == -ETOOMANYREFS) {
-            io_change(s->epoll_fd, &c->sock, EPOLLIN | EPOLLOUT);
-            return;
-        }
-        if (e < 0) {
-            client_drop(c);
-            return;
-        }
-        c->sent++;
-    }
-    client_state_set(c, CLIENT_ATTACHED);
-    timer_clear(&s->timers, &c->timer);
-    io_change(s->epoll_fd, &c->sock, EPOLLIN);
-    log_debug("client %llu (pid %d) is attached", (unsigned long long)c->id, (int)c->pid);
-}
-
-void client_added(struct local_manager *mgr, const struct sup_msg *m) {
-    struct sup_client *c = client_find(mgr->s, m->id);
-    if (!c || c->state != CLIENT_ADDING)
-        return; /* it went away meanwhile */
-    if (m->status < 0 && c->status == 0)
-        c->status = m->status;
-    if (--c->waits > 0)
-        return;
-    if (c->status < 0) {
-        char text[200];
-        snprintf(text, sizeof text, "a manager on %s can not take another client: %s", mgr->s->node,
-                 dd_strerror(c->status));
-        client_refuse(c, c->status, text);
-        return;
-    }
-    client_state_set(c, CLIENT_WELCOMED);
-    client_timer_start(c);
-    client_continue(c);
 }
 
 void client_bad(struct supervisor *s, uint64_t id) {

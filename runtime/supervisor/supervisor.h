@@ -10,8 +10,8 @@
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     managers.c    the managers: processes and sockets; manager_events.c: what they say, their
  *                   death; watch.c: whether they still answer; places.c: their NUMA nodes, the GPUs
- *     clients.c     attach; fork_leases.c: pages of forked children; socket_files.c: socket files
- *                   for containers
+ *     clients.c     the clients; client_attach.c: how one attaches; fork_leases.c: pages of forked
+ *                   children; socket_files.c: socket files for containers
  *     status_page.c the page that clients look at
  *     rendezvous.c  where the ranks of a step meet; tasks.c: --tasks: the end with the last task
  *     freeze.c      all managers read-only, and back
