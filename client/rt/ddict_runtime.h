@@ -19,10 +19,11 @@
  *
  *     DDICT_RT_TORCHRUN  torchrun (python -m torch.distributed.run): the variables of its workers
  *     DDICT_RT_RUN       `ddict run -n N`: its variables
- *     DDICT_RT_PMIX      PMIx: srun --mpi=pmix, mpirun, prterun
+ *     DDICT_RT_PMIX      PMIx: srun --mpi=pmix, mpirun, prterun. Of srun only where there is no
+ *                        dictionary to meet in ($DDICT_NAME), or Slurm's variables do not tell all
  *     DDICT_RT_MPIRUN    Open MPI's and PRRTE's variables, if PMIx does not answer
- *     DDICT_RT_SLURM     Slurm's variables: srun --mpi=none, --mpi=pmi2, or no PMIx library
- *                        installed
+ *     DDICT_RT_SLURM     Slurm's variables: srun with a dictionary, --mpi=none, --mpi=pmi2, or no
+ *                        PMIx library installed
  *     DDICT_RT_SINGLE    one process alone: a batch script, a shell of salloc, no Slurm at all
  *
  * The PMIx library is opened when it is needed and need not be installed. $DDICT_PMIX names another
@@ -65,8 +66,13 @@
  * END. If a PMIx client ends without a goodbye, Slurm takes that for a crash and kills its step.
  * exit() says goodbye, so return from main(), sys.exit() and an unhandled Python exception are
  * covered. Before _exit() and exec call ddict_rt_leave(). abort() and signals are not covered, and
- * end the step as Slurm's --kill-on-bad-exit says. MPI in the same process may be initialised and
- * finalized before or after ddict_rt_init() and ddict_rt_finalize(), in any order.
+ * end the step as Slurm's --kill-on-bad-exit says.
+ *
+ * MPI in the same process may be initialised and finalized before or after ddict_rt_init() and
+ * ddict_rt_finalize(), in any order, with one exception: MPI_Init() of Open MPI 5 and later fails
+ * where we use PMIx (info.how is DDICT_RT_PMIX) before it. So with mpirun, and with srun without a
+ * dictionary, call MPI_Init() first. Where its library is loaded and that was not done, PMIx is
+ * passed over, and ddict_rt_trouble() says so.
  *
  * DEATH. When a rank has died, exchange and barrier of the others end with -ETIMEDOUT, unless Slurm
  * ends the step first. After a collective call that failed, later ones of this process give

@@ -22,7 +22,13 @@ int pmix_fence(const struct place *p, int timeout_ms);
 void pmix_finalize(void);
 /* $PMIX_NAMESPACE, where it is of this step and not of one in which this one was started; NULL. */
 const char *pmix_namespace(void);
+int pmix_of_slurm(const char *name); /* a namespace of srun --mpi=pmix */
 
+/*
+ * Where Slurm's variables tell all that PMIx would, the places of all ranks too: 0, as
+ * slurm_env_init(). Else -ENOENT, also for a heterogeneous step, of which they tell one component.
+ */
+int slurm_env_init_whole(struct place *p);
 /* 0; -ENOENT: not a task of a step. The batch script and salloc's shell are none, though they have
  * some of the variables. */
 int slurm_env_init(struct place *p);
@@ -55,6 +61,7 @@ int same_user(void);
  * process however it ends. 0; -EBUSY: another one has it; any other trouble counts as 0.
  */
 int rank_take(const char *group, const char *rank);
+int rank_taken(void);  /* by this process */
 void rank_leave(void); /* also in a forked child */
 
 #endif

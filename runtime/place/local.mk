@@ -3,7 +3,8 @@ noinst_LTLIBRARIES += libplace.la
 include_HEADERS += client/rt/ddict_runtime.h
 libplace_la_SOURCES = runtime/place/place.c runtime/place/place.h runtime/place/backend.h \
   runtime/place/pmix.c runtime/place/pmix_lib.c runtime/place/pmix_lib.h runtime/place/slurm_env.c \
-  runtime/place/launcher_env.c runtime/place/rank_name.c runtime/place/same_user.c
+  runtime/place/launcher_env.c runtime/place/rank_name.c runtime/place/same_user.c \
+  runtime/place/mpi_order.c runtime/place/mpi_order.h
 libplace_la_CPPFLAGS = $(AM_CPPFLAGS) $(PMIX_CFLAGS) -DDDICT_PMIX_LIBDIR='"$(PMIX_LIBDIR)"'
 libplace_la_LIBADD = -ldl
 EXTRA_DIST += runtime/place/meet_ask.c runtime/place/meet_ask.h

@@ -31,6 +31,28 @@ static int single_init(struct place *p) {
     return 0;
 }
 
+/* One process of the rank takes part for it. */
+static int rank_claim(struct place *p, const char *name) {
+    if (pmix_joined() || rank_taken() || rank_take(name, getenv("PMIX_RANK")) == 0)
+        return 0;
+    p->doubled = 1;
+    snprintf(p->trouble, sizeof p->trouble, "PMIx: another process of rank %.20s of %.60s uses it",
+             getenv("PMIX_RANK"), name);
+    return -ENOENT;
+}
+
+/* Slurm's ranks with a dictionary need no PMIx, which is then MPI's alone. */
+static int dict_try(struct place *p) {
+    const char *name = pmix_namespace(), *dict = getenv("DDICT_NAME");
+
+    if (!name || !pmix_of_slurm(name) || !dict || *dict == '\0' || pmix_joined())
+        return -ENOENT;
+    if (slurm_env_init_whole(p) < 0)
+        return -ENOENT;
+    (void)rank_claim(p, name);
+    return 0;
+}
+
 /* PMIx for one process of the rank; whatever is wrong with it, the next way is tried. */
 static int pmix_try(struct place *p) {
     const char *name = pmix_namespace();
@@ -45,12 +67,8 @@ static int pmix_try(struct place *p) {
             (unsigned)geteuid(), (unsigned)getegid());
         return -ENOENT;
     }
-    if (!pmix_joined() && rank_take(name, getenv("PMIX_RANK")) < 0) {
-        p->doubled = 1;
-        snprintf(p->trouble, sizeof p->trouble,
-                 "PMIx: another process of rank %.20s of %.60s uses it", getenv("PMIX_RANK"), name);
+    if (rank_claim(p, name) < 0)
         return -ENOENT;
-    }
     rc = pmix_init(p);
     if (rc == 0)
         return 0;
@@ -70,10 +88,12 @@ static int task_init(struct place *p, unsigned with) {
     if (rc == -ENOENT)
         rc = run_env_init(p);
     if (rc == -ENOENT && (with & PLACE_WITH_PMIX))
+        rc = dict_try(p);
+    if (rc == -ENOENT && (with & PLACE_WITH_PMIX))
         rc = pmix_try(p);
     /* Of mpirun in a step and a step with mpirun's variables around it, Slurm's PMIx tells the
      * second. */
-    if (rc == -ENOENT && (!pmix_namespace() || strncmp(pmix_namespace(), "slurm.", 6) != 0))
+    if (rc == -ENOENT && (!pmix_namespace() || !pmix_of_slurm(pmix_namespace())))
         rc = mpirun_env_init(p);
     return rc;
 }

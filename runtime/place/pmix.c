@@ -19,8 +19,10 @@
  *     value that overwrites another one is not always seen.
  *  4. Slurm kills a client that ends without PMIx_Finalize, together with its step; hence atexit.
  *     A forked child must not finalize: its pid tells it from its parent.
+ *  5. MPI_Init() of Open MPI 5 fails where PMIx is initialised before it (mpi_order.h).
  */
 #include "backend.h"
+#include "mpi_order.h"
 #include "place.h"
 #include "pmix_lib.h"
 #include <base/clock.h>
@@ -334,7 +336,7 @@ int pmix_maps(struct place *p) {
     return rc == -ENOMEM ? rc : 0;
 }
 
-static int of_slurm(const char *name) {
+int pmix_of_slurm(const char *name) {
     return strncmp(name, "slurm.pmix.", 11) == 0;
 }
 
@@ -346,7 +348,7 @@ const char *pmix_namespace(void) {
 
     if (!name || *name == '\0' || !getenv("PMIX_RANK"))
         return NULL;
-    if (of_slurm(name) && job && !getenv("SLURM_HET_SIZE")) {
+    if (pmix_of_slurm(name) && job && !getenv("SLURM_HET_SIZE")) {
         snprintf(own, sizeof own, "slurm.pmix.%s.%s", job, step ? step : "-");
         if (strcmp(name, own) != 0)
             return NULL;
@@ -362,7 +364,7 @@ static int place_ask(struct place *p) {
     p->size = rc;
     /* Slurm's has the name that slurm_env.c gives it: ranks that found their place by the one and
      * by the other are one group. */
-    if (of_slurm(self.nspace))
+    if (pmix_of_slurm(self.nspace))
         snprintf(p->group, sizeof p->group, "slurm.%s", self.nspace + 11);
     else
         snprintf(p->group, sizeof p->group, "%s", self.nspace);
@@ -382,7 +384,6 @@ int pmix_joined(void) {
 static int pmix_join_once(void) {
     static int registered;
     pmix_status_t status = lib->init(&self, NULL, 0);
-
     if (status == PMIX_ERR_UNREACH)
         return -ENOENT;
     if (status != PMIX_SUCCESS)
@@ -398,6 +399,9 @@ int pmix_init(struct place *p) {
     struct place q = *p;
     int rc = !name || has_left ? -ENOENT : pmix_lib_open(&lib);
 
+    if (rc == 0 && !pmix_joined() && mpi_will_fail())
+        rc = dd_error(-EBUSY, "PMIx: MPI_Init() of Open MPI 5 fails after it: call that before, or "
+                              "give the ranks a dictionary");
     if (rc == 0 && !pmix_joined())
         rc = pmix_join_once();
     if (rc < 0)
@@ -446,7 +450,7 @@ static int fence_execute(int collect, struct deadline *d) {
  * ranks of a node meet before: a fence without data stands that.
  */
 static int fence_collect(const struct place *p, struct deadline *d) {
-    int rc = of_slurm(self.nspace) && p->size > p->nodes ? fence_execute(0, d) : 0;
+    int rc = pmix_of_slurm(self.nspace) && p->size > p->nodes ? fence_execute(0, d) : 0;
 
     return rc < 0 ? rc : fence_execute(1, d);
 }
@@ -457,7 +461,7 @@ int pmix_fence(const struct place *p, int timeout_ms) {
     struct deadline d;
 
     deadline_start(&d, timeout_ms);
-    return of_slurm(self.nspace) && p->nodes > 1 ? fence_collect(p, &d) : fence_execute(0, &d);
+    return pmix_of_slurm(self.nspace) && p->nodes > 1 ? fence_collect(p, &d) : fence_execute(0, &d);
 }
 
 static int value_get_of_rank(const char *key, int rank, void **info, size_t *len,

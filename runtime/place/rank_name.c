@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rank_name.c - the socket name that marks the one process of a rank that uses PMIx. A second
+ * rank_name.c - the socket name that marks the one process of a rank that takes part for it. A second
  * client of the same rank breaks the server's tables and hangs the fence of all ranks, and every
  * process that a rank starts has the variables to become such a client.
  */
@@ -35,6 +35,10 @@ int rank_take(const char *group, const char *rank) {
     }
     name_fd = fd;
     return 0;
+}
+
+int rank_taken(void) {
+    return name_fd >= 0;
 }
 
 void rank_leave(void) {

@@ -236,3 +236,18 @@ int slurm_env_maps(struct place *p) {
         p->names = list.names; /* malloc'ed each, as ours */
     return 0;
 }
+
+int slurm_env_init_whole(struct place *p) {
+    struct place q = *p, maps;
+    int whole;
+
+    if (getenv("SLURM_HET_SIZE") || slurm_env_init(&q) < 0)
+        return -ENOENT;
+    maps = q;
+    whole = slurm_env_maps(&maps) == 0 && maps.locals && maps.node_of && maps.names;
+    place_drop(&maps);
+    if (!whole)
+        return -ENOENT;
+    *p = q;
+    return 0;
+}

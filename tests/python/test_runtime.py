@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -184,6 +185,37 @@ for call in (lambda: runtime.exchange("text"), lambda: runtime.exchange(b"", -1)
     def test_without_a_way_to_the_others(self):
         said = self.run_code("try: runtime.barrier()\nexcept ddict.Error as e: print(e)", DDICT_RUN_ID="x", DDICT_RUN_RANK="1", DDICT_RUN_SIZE="2")
         self.assertRegex(said, "2 ranks cannot reach each other: there is no PMIx here .* and no dictionary")
+
+    def test_open_mpi_5_that_is_not_initialised(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = os.path.join(folder, "libmpi.so.40")
+            for version, initialised, told in (("Open MPI v5.0.7, package: x", 0, True), ("Open MPI v10.0.0", 0, True), ("Open MPI v5.0.7", 1, False),
+                                               ("Open MPI v4.1.4", 0, False), ("MPICH Version: 5.0", 0, False)):
+                code = f"""
+                    #include <string.h>
+                    int MPI_Get_library_version(char *text, int *len) {{ strcpy(text, "{version}"); *len = strlen(text); return 0; }}
+                    int MPI_Initialized(int *is) {{ *is = {initialised}; return 0; }}"""
+                subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=code, text=True, check=True)
+                with self.subTest(version=version, initialised=initialised):
+                    said = self.run_code(f"import ctypes; ctypes.CDLL({library!r})\nprint(runtime.how, runtime.trouble)", PMIX_NAMESPACE="nobody", PMIX_RANK="0")
+                    self.assertIn("one process alone PMIx: ", said)
+                    self.assertEqual("MPI_Init() of Open MPI 5 fails after it" in said, told, said)
+
+    def test_slurm_and_a_dictionary_leave_pmix_alone(self):
+        step = dict(SLURM_JOB_ID="5", SLURM_STEP_ID="0", SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="2", SLURM_NODEID="0", SLURM_STEP_NUM_NODES="1",
+                    SLURM_LOCALID="1", SLURM_STEP_TASKS_PER_NODE="2", SLURM_GTIDS="0,1", SLURM_STEP_NODELIST="n1", SLURMD_NODENAME="n1",
+                    PMIX_NAMESPACE="slurm.pmix.5.0", PMIX_RANK="1", DDICT_PMIX="/nowhere/libpmix.so")
+        code = "print(runtime.how, runtime.peers, runtime.rank, runtime.map, bool(runtime.trouble))"
+        self.assertEqual(self.run_code(code, DDICT_NAME="x", **step), "Slurm's variables the dictionary 1 True False\n")
+        self.assertEqual(self.run_code(code, **step), "Slurm's variables none 1 True True\n")
+        # what they do not tell, and what they tell for one component only, PMIx is asked for
+        self.assertIn(" True\n", self.run_code(code, DDICT_NAME="x", **dict(step, SLURM_GTIDS="")))
+        self.assertIn(" True\n", self.run_code(code, DDICT_NAME="x", SLURM_HET_SIZE="2", **step))
+        # of a rank one process takes part
+        again = ("import subprocess\n" + code + "\nsys.stdout.flush()\nruntime.finalize(); " + code +
+                 "\nsys.stdout.flush()\nsubprocess.run([sys.executable, '-c', 'from ddict import runtime; " + code + "'])")
+        self.assertEqual(self.run_code(again, DDICT_NAME="x", **step), 2 * "Slurm's variables the dictionary 1 True False\n" +
+                         "Slurm's variables none 1 True True\n")
 
     def test_begin_and_end_many_times(self):
         said = self.run_code("""

@@ -33,7 +33,10 @@ row srun_pmix_cyclic PMIx PMIx "$n1 $n2 $n3 $n1 $n2 $n3" srun -N3 -n6 --ntasks-p
 row srun_none "Slurm's variables" "the dictionary" "$block" srun $three --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none \
     sh -c "$rank"'; ddict runtime --check >/dev/null; [ $SLURM_PROCID != 0 ] || ddict ls | sed "s/^/key /"'
 has_not "an_exchange_leaves_no_key" "^key"
-row srun_pmix_with_dictionary PMIx "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$rank"
+row srun_pmix_with_dictionary "Slurm's variables" "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$rank"
+# shellcheck disable=SC2016
+row srun_arbitrary_pmix PMIx "the dictionary" "$n1 $n2 $n1 $n3 $n3" sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HOSTFILE=$PWD/hosts \
+    srun -n5 -m arbitrary --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$0"; rm hosts' "$rank" "$n1" "$n2" "$n1" "$n3" "$n3"
 # shellcheck disable=SC2016
 row srun_some_without_pmix "Slurm's variables~" "the dictionary" "$block" srun $three --mpi=pmix --ddict-managers=3 --ddict-mem=48M --ddict-record=none \
     sh -c '[ $((SLURM_PROCID % 2)) = 0 ] || export DDICT_PMIX=no; '"$rank"
@@ -42,13 +45,16 @@ row srun_no_pmix_library "Slurm's variables" "the dictionary" "$n1 $n1 $n2 $n2 $
     srun -N2 -n8 -m plane=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M --ddict-record=none env DDICT_PMIX=no sh -c "$rank"
 # shellcheck disable=SC2016
 row srun_arbitrary "Slurm's variables?" "the dictionary" "$n1 $n2 $n1 $n3 $n3" sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HOSTFILE=$PWD/hosts \
-    srun -N3 -n5 -m arbitrary --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$0"; rm hosts' "$rank" "$n1" "$n2" "$n1" "$n3" "$n3"
+    srun -n5 -m arbitrary --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$0"; rm hosts' "$rank" "$n1" "$n2" "$n1" "$n3" "$n3"
 
 # A container: a /tmp of its own, and a user namespace with the same user or another one, whom the PMIx server would refuse.
 row container_of_the_same_user PMIx PMIx "$n1 $n1 $n2 $n2" \
     srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix unshare -c -m --keep-caps sh -c "mount -t tmpfs tmpfs /tmp && $rank"
-row container_of_another_user "Slurm's variables!" "the dictionary" "$n1 $n1 $n2 $n2" \
+row container_of_another_user "Slurm's variables" "the dictionary" "$n1 $n1 $n2 $n2" \
     srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M --ddict-record=none unshare -rm sh -c "mount -t tmpfs tmpfs /tmp && $rank"
+
+sub srun -N2 -n2 --mpi=pmix unshare -rm ddict runtime --json >"$out" 2>&1 </dev/null
+is "container_of_another_user_without_a_dictionary_is_told_why" "$(grep -c '"how":"Slurm.s variables","peers":"none".*another user or group' "$out")" 2
 
 # A batch script and a shell are one process, whatever their job has; so is a script submitted from a step, which inherits that step's variables.
 # shellcheck disable=SC2016
