@@ -134,7 +134,7 @@ struct ddict_rt_info {
  * Find out rank and node. Only the first call does anything, and only its flags count; each call
  * needs one ddict_rt_finalize(). Asks no other rank, so ranks need not call it together. PMIx takes
  * about 15 ms, the other ways some microseconds. flags: 0 or DDICT_RT_NO_PMIX. If PMIx seems to be
- * there and fails (in a container that hides its server's files), the other ways are used, and
+ * there and fails (in a container with another user), the other ways are used, and
  * ddict_rt_trouble() says why. Errors: -ENOMEM, -EINVAL (unknown flag), -EPERM (a child that was
  * forked after ddict_rt_init(): it has the answers already).
  */

@@ -356,6 +356,13 @@ const char *pmix_namespace(void) {
     return name;
 }
 
+/* Of a container that does not show the folder of the server's files. */
+static int files_hidden(void) {
+    const char *folder = getenv("PMIX_SERVER_TMPDIR");
+
+    return folder && access(folder, R_OK | X_OK) < 0;
+}
+
 static int place_ask(struct place *p) {
     int rc = job_size();
 
@@ -370,6 +377,9 @@ static int place_ask(struct place *p) {
         snprintf(p->group, sizeof p->group, "%s", self.nspace);
     if (rc > 0)
         rc = local_place(p);
+    if (rc == -ENOENT && files_hidden())
+        return dd_error(-EIO, "PMIx: the files of its server are not to be seen here: %s",
+                        getenv("PMIX_SERVER_TMPDIR"));
     if (rc == -ENOENT)
         return dd_error(-EIO,
                         "PMIx: rank %u of %s was another program before, and its server serves one",
@@ -383,7 +393,13 @@ int pmix_joined(void) {
 
 static int pmix_join_once(void) {
     static int registered;
-    pmix_status_t status = lib->init(&self, NULL, 0);
+    pmix_status_t status;
+
+    /* What the server knows is in its files; asked so, it tells it by a message. Without, PMIx 5
+     * says PMIX_SUCCESS and knows nothing. */
+    if (files_hidden())
+        setenv("PMIX_MCA_gds", "hash", 0);
+    status = lib->init(&self, NULL, 0);
     if (status == PMIX_ERR_UNREACH)
         return -ENOENT;
     if (status != PMIX_SUCCESS)

@@ -47,9 +47,12 @@ row srun_no_pmix_library "Slurm's variables" "the dictionary" "$n1 $n1 $n2 $n2 $
 row srun_arbitrary "Slurm's variables?" "the dictionary" "$n1 $n2 $n1 $n3 $n3" sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HOSTFILE=$PWD/hosts \
     srun -n5 -m arbitrary --mpi=none --ddict-managers=3 --ddict-mem=48M --ddict-record=none sh -c "$0"; rm hosts' "$rank" "$n1" "$n2" "$n1" "$n3" "$n3"
 
-# A container: a /tmp of its own, and a user namespace with the same user or another one, whom the PMIx server would refuse.
+# A container: a /tmp of its own, the folder of the PMIx server's files hidden, and a user namespace with the same user or another one, whom the PMIx server would refuse.
 row container_of_the_same_user PMIx PMIx "$n1 $n1 $n2 $n2" \
     srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix unshare -c -m --keep-caps sh -c "mount -t tmpfs tmpfs /tmp && $rank"
+# shellcheck disable=SC2016
+row container_without_the_server_s_files PMIx PMIx "$n1 $n1 $n2 $n2" \
+    srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix unshare -c -m --keep-caps sh -c 'mount -t tmpfs tmpfs "${PMIX_SERVER_TMPDIR%/*}" && '"$rank"
 row container_of_another_user "Slurm's variables" "the dictionary" "$n1 $n1 $n2 $n2" \
     srun -N2 -n4 --ntasks-per-node=2 --mpi=pmix --ddict-managers=2 --ddict-mem=32M --ddict-record=none unshare -rm sh -c "mount -t tmpfs tmpfs /tmp && $rank"
 
