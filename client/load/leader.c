@@ -6,11 +6,13 @@
 #include "leader.h"
 
 #include "beat.h"
+#include "complain.h"
 #include "load.h"
 #include "ownership.h"
 #include "plan.h"
 #include "progress.h"
 #include "set.h"
+#include "set_name.h"
 #include "signals.h"
 #include "state.h"
 #include "worker.h"

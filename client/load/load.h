@@ -90,11 +90,4 @@ struct load {
 /* The load of this process; set once, before threads begin. */
 extern struct load the_load;
 
-/* Tell the user of an error: a line on stderr; with --json an object on stdout, too. */
-void load_complain(const char *sentence, int code);
-
-/* Find out of which kind each source is, and the name of the set. 0 or a negative code with the
- * sentence set. */
-int sources_look(void);
-
 #endif

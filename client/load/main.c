@@ -4,11 +4,10 @@
  * code that reads untrusted archives (libarchive) is neither in libddict nor in a training process:
  * it can crash, or be killed, alone. Python's ddict.load() runs it, too.
  */
-#include "format/sources.h"
+#include "complain.h"
 #include "leader.h"
 #include "load.h"
 #include "progress.h"
-#include "set.h"
 #include "signals.h"
 #include "worker.h"
 #include <base/error.h>
@@ -19,7 +18,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <limits.h>
 #include <load/format/sources.h>
 #include <locale.h>
@@ -30,8 +28,7 @@
 #include <unistd.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* as the other verbs, cmd.h */
-#define SET_NAME_MAX 200
-#define SOURCES_MAX  (64u << 20) /* total length of their names */
+#define SOURCES_MAX (64u << 20)                        /* total length of their names */
 
 static const char usage[] =
     "usage: ddict load [OPTION...] SOURCE...\n"
@@ -62,24 +59,6 @@ static int usage_fail(const char *fmt, const char *value) {
     verb_say("%s", text);
     fprintf(stderr, "%.*s\n", (int)strcspn(usage, "\n"), usage);
     return EXIT_USAGE;
-}
-
-void load_complain(const char *sentence, int code) {
-    /* the sentence may come from another process: remove control characters */
-    dd_error(code, "%s", sentence);
-    sentence = dd_errmsg();
-    if (!the_load.o || !the_load.o->report)
-        verb_say("%s", sentence);
-    json_t *o =
-        the_load.o && the_load.o->json
-            ? json_pack("{s:o,s:i}", "error", text_json(sentence, strlen(sentence)), "code", code)
-            : NULL;
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    if (text)
-        puts(text);
-    fflush(stdout);
-    free(text);
-    json_decref(o);
 }
 
 static int load_failed(int code) {
@@ -210,69 +189,6 @@ static int sources_of_stdin(struct line *l) {
         l->o.sources[i++] = text; /* p is never freed */
     l->o.nsources = (unsigned)count;
     return 0;
-}
-
-/* --- names and kinds --- */
-
-/* "/data/train.tar.gz" -> "train" */
-static void set_name(char *name, size_t cap, const char *source, bool folder) {
-    static const char *const pressed[] = {".gz", ".zst", ".bz2", ".xz"};
-    const char *slash = strrchr(source, '/');
-    snprintf(name, cap, "%s", slash && slash[1] != 0 ? slash + 1 : source);
-    size_t n = strlen(name);
-    for (unsigned i = 0; i < 4 && !folder; i++)
-        if (n > strlen(pressed[i]) && strcmp(name + n - strlen(pressed[i]), pressed[i]) == 0) {
-            name[n - strlen(pressed[i])] = 0;
-            break;
-        }
-    char *dot = strrchr(name, '.');
-    if (dot && dot != name && !folder)
-        *dot = 0;
-}
-
-/* Choose the set's name; the kinds of the sources are known. */
-static int set_choose(void) {
-    struct load *l = &the_load;
-    if (l->o->set)
-        snprintf(l->set, sizeof l->set, "%s", l->o->set);
-    else if (*l->o->prefix != 0)
-        snprintf(l->set, sizeof l->set, "%s", l->o->prefix);
-    else
-        set_name(l->set, sizeof l->set, l->o->sources[0],
-                 strcmp(l->origins[0].kind->name, "dir") == 0);
-    size_t n = strlen(l->set);
-    while (!l->o->set && n > 1 && (l->set[n - 1] == '/' || l->set[n - 1] == '.'))
-        l->set[--n] = 0;
-    if (n == 0 || n > SET_NAME_MAX)
-        return dd_error(-EINVAL, "--set=%s: want a name of 1 to %d bytes", l->set, SET_NAME_MAX);
-    if (!text_is_utf8((const uint8_t *)l->set, n))
-        return dd_error(-EINVAL, "--set=%s: a name is UTF-8%s", l->set,
-                        !l->o->set
-                            ? "; this one is of the prefix or the source, --set=NAME gives another"
-                            : "");
-    return 0;
-}
-
-static int kinds_find(void) {
-    struct load *l = &the_load;
-    for (unsigned i = 0; i < l->o->nsources; i++) {
-        l->origins[i].text = l->o->sources[i];
-        l->origins[i].kind = source_find(l->o->sources[i], l->o->as);
-        if (!l->origins[i].kind)
-            return -EINVAL;
-        if (l->origins[i].kind != l->origins[0].kind)
-            return dd_error(-EINVAL,
-                            "%s is of kind %s, and %s of kind %s: sources of one set are of one "
-                            "kind; load them one after the other",
-                            l->o->sources[0], l->origins[0].kind->name, l->o->sources[i],
-                            l->origins[i].kind->name);
-    }
-    return 0;
-}
-
-int sources_look(void) {
-    int rc = kinds_find();
-    return rc < 0 ? rc : set_choose();
 }
 
 static void run_name(char name[LOAD_RUN_CAP]) {
