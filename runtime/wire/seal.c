@@ -105,8 +105,10 @@ int seal_open(struct seal *s, uint8_t *to, const uint8_t *record, uint32_t len) 
     else
         e = crypto_aead_chacha20poly1305_ietf_decrypt_detached(to, NULL, bytes, secret, tag, record,
                                                                open, nonce, s->key);
-    if (e != 0)
+    if (e != 0) {
+        memset(to, 0, (size_t)secret); /* libsodium 1.0.19 leaves a pattern of its own */
         return -EBADMSG;
+    }
     if (!encrypt)
         memcpy(to, bytes, len);
     return 0;
