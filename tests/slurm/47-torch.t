@@ -20,7 +20,7 @@ for r in 0 1 2 3 4 5; do
 done
 is "all_have_one_port" "$(sed -n 's/^rank.* at //p' "$out" | sort -u | grep -c .)" 1
 # shellcheck disable=SC2016
-t "rank_0_may_be_on_any_node" sub sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HOSTFILE=$PWD/hosts srun -N3 -n4 -m arbitrary '"$ask"' /usr/bin/python3 "$0" meet; rc=$?; rm hosts; exit $rc' \
+t "rank_0_may_be_on_any_node" sub sh -c 'cd; printf "%s\n" "$@" >hosts; SLURM_HOSTFILE=$PWD/hosts srun -n4 -m arbitrary '"$ask"' /usr/bin/python3 "$0" meet; rc=$?; rm hosts; exit $rc' \
     "$ranks" "${nodes[1]}" "${nodes[0]}" "${nodes[2]}" "${nodes[0]}"
 is "and_it_is_that_node_s_address" "$(lines "^rank [0-3] of 4: sum 10 .* at $n2 ")" 4
 
@@ -74,9 +74,10 @@ if sub /usr/bin/python3 -c 'import importlib.util, sys; sys.exit(importlib.util.
     is "on_all_ranks" "$(lines "^rank [0-5] of 6: sum 21 .* at $n1 ")" 6
     # With Python 3.11 the launcher of torch 1.13 fails at its own default of "no redirection"; one for a rank that is not there means the same.
     # shellcheck disable=SC2016
-    t "its_own_launcher_in_a_task_a_node" sub srun -N2 --ntasks-per-node=1 $ask sh -c 'exec /usr/bin/python3 -m torch.distributed.run --nnodes=$WORLD_SIZE --node_rank=$RANK \
+    why=$(torchrun_may) || echo "skipped its_own_launcher: $why"
+    [ -n "$why" ] || t "its_own_launcher_in_a_task_a_node" sub srun -N2 --ntasks-per-node=1 $ask sh -c 'exec /usr/bin/python3 -m torch.distributed.run --nnodes=$WORLD_SIZE --node_rank=$RANK \
         --master_addr=$MASTER_ADDR --master_port=$MASTER_PORT --nproc_per_node=2 --redirects=9:1 --tee=9:1 "$0" reduce' "$ranks"
-    is "sets_its_own" "$(lines '^rank ([0-3]) of 4: sum 10 local [01] 2 [01] at ')" 4
+    [ -n "$why" ] || is "sets_its_own" "$(lines '^rank ([0-3]) of 4: sum 10 local [01] 2 [01] at ')" 4
 else
     echo "skipped torch: python3-torch is not installed"
 fi

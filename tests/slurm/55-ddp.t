@@ -34,7 +34,11 @@ trains srun 3 3 "${three[@]}" "${here[@]}"
 # shellcheck disable=SC2016
 by_run=(sh -c 'exec python3 -m torch.distributed.run --nnodes=3 --nproc_per_node="$0" --node_rank="$GROUP_RANK" \
     --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" --redirects=9:1 --tee=9:1 "$@"')
-trains torch_distributed_run 6 3 "${three[@]}" "${by_run[@]}" 2 "${here[@]:1}"
+if why=$(torchrun_may); then
+    trains torch_distributed_run 6 3 "${three[@]}" "${by_run[@]}" 2 "${here[@]:1}"
+else
+    echo "skipped torch_distributed_run: $why"
+fi
 # (9:1: with Python 3.11 the launcher of torch 1.13 fails at its own default of no redirection)
 trains ddict_run 2 1 ddict run -n 2 --managers=2 --mem=96M -- "${here[@]}"
 
@@ -45,7 +49,7 @@ else
 fi
 if why=$(containers_may ch-run --version) && image_make ddp/* && why=$(containers_may "${charlie[@]}" "${image_usr[@]}" "$image" --); then
     trains charliecloud 3 3 "${three[@]}" "${charlie[@]}" "${image_usr[@]}" "$image" -- python3 /tests/mnist_ddp.py --data /tests "${words[@]}"
-    trains torch_distributed_run_in_charliecloud 3 3 "${three[@]}" "${charlie[@]}" "${image_usr[@]}" "$image" -- "${by_run[@]}" 1 /tests/mnist_ddp.py --data /tests "${words[@]}"
+    ! torchrun_may >/dev/null || trains torch_distributed_run_in_charliecloud 3 3 "${three[@]}" "${charlie[@]}" "${image_usr[@]}" "$image" -- "${by_run[@]}" 1 /tests/mnist_ddp.py --data /tests "${words[@]}"
 else
     echo "skipped charliecloud: $why"
 fi

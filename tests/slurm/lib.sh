@@ -122,4 +122,12 @@ site_conf_end() {
 }
 # On how many nodes slurmstepd could not tell the managers' srun of the job in $out (its line "job ID") that its task had ended.
 unheard() { cat /var/lib/ddict-devcluster/"$DEVCLUSTER_ID"/log/slurmd-*.log | grep -c "\[$(sed -n 's/^job //p' "$out")\..*Failed to send MESSAGE_TASK_EXIT"; }
+# torchrun_may - torch's own launcher can run here; else one line says why not
+torchrun_may() {
+    local why
+    why=$(sub /usr/bin/python3 -c 'import torch.distributed; torch.distributed.TCPStore("127.0.0.1", 0, 1, True)' 2>&1) && return 0
+    grep -q 'built without libuv' <<<"$why" || return 0 # the test shall say it
+    echo "this PyTorch is built without libuv, which its launcher asks for whatever USE_LIBUV says"
+    return 1
+}
 finish() { exit $bad; }

@@ -7,7 +7,8 @@ x=$(ddict up --mem=64M) && eval "$x" || exit 1
 srun=$(sruns)
 echo "stays $(echo "$srun" | wc -l) srun, $(pgrep -f "^[^ ]*ddict up .*$DDICT_NAME" | wc -l) ddict"
 echo "session $(ps -o sid= -p "$srun" | tr -d ' ' | sed "s/^$srun\$/of its own/"), terminal $(ps -o tty= -p "$srun")"
-echo "files $(find "/proc/$srun/fd" -type l -printf '%l\n' | grep -Ev '^(socket|pipe):' | sort -u | paste -sd ' ')"
+# since 23.11 srun has eventfd and eventpoll of its own
+echo "files $(find "/proc/$srun/fd" -type l -printf '%l\n' | grep -Ev '^(socket|pipe):|^anon_inode:\[event' | sort -u | paste -sd ' ')"
 for fd in 0 1 2; do
     mine=$(readlink "/proc/$$/fd/$fd")
     find "/proc/$srun/fd" -type l -lname "${mine//[/\\[}" -printf "holds our $mine\n" | grep -v /dev/null
