@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <save/files.h>
 #include <save/manifest.h>
+#include <save/once.h>
 #include <save/progress.h>
 #include <save/restore.h>
 #include <save/save.h>
@@ -142,9 +143,6 @@ static int save_failed(const char *sentence) {
 
 static int ticking; /* atomic */
 
-static struct bytes once_key;
-static void once_beat(void);
-
 static void *ticker_run(void *arg) {
     const struct line *l = arg;
     unsigned turns = 0;
@@ -155,7 +153,7 @@ static void *ticker_run(void *arg) {
             progress_put(0, __atomic_load_n(&run.items, __ATOMIC_RELAXED),
                          __atomic_load_n(&run.bytes, __ATOMIC_RELAXED));
         if (l->once && ++turns % 20 == 0)
-            once_beat();
+            once_beat(&run);
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     }
     return NULL;
@@ -177,70 +175,6 @@ static unsigned number_of(const char *variable, unsigned otherwise) {
     uint64_t n;
     const char *text = getenv(variable);
     return text && count_parse(text, 0, 1u << 20, &n) == 0 ? (unsigned)n : otherwise;
-}
-
-/*
- * --- --once: several starters of one dictionary may each want to restore it. Each worker has a key
- * that says "begun" with a count of seconds, or "done". A worker whose count stops is taken for
- * dead, and another one takes its place: putting the same values again does no harm. ---
- */
-
-#define ONCE_BEGUN   "begun"
-#define ONCE_DONE    "done"
-#define ONCE_LOOK_MS 200
-#define ONCE_LOST_MS 30000
-
-static void once_beat(void) {
-    static unsigned n;
-    char state[32];
-    int len = snprintf(state, sizeof state, ONCE_BEGUN " %u", ++n);
-    /* if this fails, the restore fails too and reports the error */
-    ddict_put(run.d, once_key.data, once_key.len, state, (size_t)len, DDICT_EXISTING, -1);
-}
-
-/* 0: we are to restore; 1: it is done already; negative with the sentence set. */
-static int once_begin(void) {
-    char name[PATH_MAX + 64], state[32], before[32] = "";
-    size_t before_len = 0;
-    uint64_t since = clock_ms();
-    snprintf(name, sizeof name, "ddict.restored/%u/%s", run.worker, run.folder);
-    if (key_of_str(&once_key, name) < 0)
-        return dd_error(-EINVAL, "%s: not UTF-8", run.folder);
-    for (;;) {
-        int rc = ddict_put(run.d, once_key.data, once_key.len, ONCE_BEGUN, strlen(ONCE_BEGUN),
-                           DDICT_NEW, -1);
-        if (rc != DDICT_EEXISTS)
-            return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
-        size_t len = 0;
-        rc = ddict_get(run.d, once_key.data, once_key.len, state, sizeof state, &len, NULL, 0, -1);
-        if (rc == 0 && len == strlen(ONCE_DONE) && memcmp(state, ONCE_DONE, len) == 0) {
-            /* for the summary; it orders nothing */
-            __atomic_store_n(&run.already, 1, __ATOMIC_RELAXED);
-            return 1;
-        }
-        if (rc < 0 && rc != DDICT_ENOKEY)
-            return dd_error(rc, "%s", ddict_errmsg());
-        if (rc < 0 || len != before_len || memcmp(state, before, len) != 0) {
-            before_len = rc < 0 ? 0 : len;
-            memcpy(before, state, before_len);
-            since = clock_ms();
-        } else if (clock_ms() - since > ONCE_LOST_MS) {
-            ddict_del(run.d, once_key.data, once_key.len, -1);
-        }
-        if (save_stopped(&run))
-            return dd_error(-ECANCELED, "%s", strsignal(signal_seen));
-        if (rc == 0)
-            nanosleep(&(struct timespec){.tv_nsec = ONCE_LOOK_MS * 1000000}, NULL);
-    }
-}
-
-/* rc: result of the restore. */
-static int once_end(int rc) {
-    if (rc < 0) {
-        ddict_del(run.d, once_key.data, once_key.len, -1); /* another starter may try */
-        return rc;
-    }
-    return ddict_put(run.d, once_key.data, once_key.len, ONCE_DONE, strlen(ONCE_DONE), 0, -1);
 }
 
 /* 0, or negative with the sentence set. */
@@ -265,7 +199,7 @@ static int line_work(struct line *l) {
         rc = (rc = manifest_read(&run, &items, &bytes)) < 0 ? rc : fit_check(bytes);
     if (rc < 0)
         return rc;
-    if (l->once && (rc = once_begin()) != 0)
+    if (l->once && (rc = once_begin(&run, signal_came)) != 0)
         return rc < 0 ? rc : 0;
     progress_begin(bytes, !l->quiet && !l->worker, line_verb(l));
     ticking = 1;
@@ -276,7 +210,7 @@ static int line_work(struct line *l) {
         pthread_join(tick, NULL);
     }
     progress_clear();
-    if (l->once && (rc = once_end(rc)) < 0 && *run.why == 0)
+    if (l->once && (rc = once_end(&run, rc)) < 0 && *run.why == 0)
         return dd_error(rc, "%s", ddict_errmsg());
     if (rc < 0)
         return dd_error(-ECANCELED, "%s",
@@ -600,7 +534,7 @@ static int line_run(int argc, char **argv, struct line *l) {
     rc = role_run(l);
     ddict_detach(run.d);
     json_decref(run.parts);
-    bytes_free(&once_key);
+    once_free();
     bytes_free(&prefix);
     return cmd_flush(rc);
 }
