@@ -13,6 +13,8 @@ endif
 check_PROGRAMS += $(store_stress_programs)
 TESTS += $(store_stress_programs)
 STRESS_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) -DDDICT_STRESS -I$(top_srcdir)/tests/unit
+tests_stress_store_stress_SOURCES = tests/stress/store_stress.c tests/stress/store_stress.h \
+  tests/stress/store_stress_reader.c
 tests_stress_store_stress_CPPFLAGS = $(STRESS_CPPFLAGS)
 tests_stress_store_stress_LDADD = libstore_stress.la $(JANSSON_LIBS)
 tests_stress_store_crash_CPPFLAGS = $(STRESS_CPPFLAGS)
