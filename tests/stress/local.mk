@@ -17,6 +17,8 @@ tests_stress_store_stress_SOURCES = tests/stress/store_stress.c tests/stress/sto
   tests/stress/store_stress_reader.c
 tests_stress_store_stress_CPPFLAGS = $(STRESS_CPPFLAGS)
 tests_stress_store_stress_LDADD = libstore_stress.la $(JANSSON_LIBS)
+tests_stress_store_crash_SOURCES = tests/stress/store_crash.c tests/stress/store_crash.h \
+  tests/stress/store_crash_steps.c
 tests_stress_store_crash_CPPFLAGS = $(STRESS_CPPFLAGS)
 tests_stress_store_crash_LDADD = libstore_stress.la $(JANSSON_LIBS)
 tests_stress_store_steps_CPPFLAGS = $(STRESS_CPPFLAGS) $(CHECK_CFLAGS)

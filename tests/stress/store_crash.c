@@ -4,15 +4,15 @@
  * moments, and another one opens its arena. When a manager has died: every acknowledged change is
  * there, the one under way is there as a whole or not at all, no byte of a value that a client
  * holds has changed, no memory is lost, queues have their values in order, and of a frozen one's
- * cache nothing is found.
+ * cache nothing is found. The steps that it is killed in are those of store_crash_steps.c.
  */
+#include "store_crash.h"
+
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
 #include <store/budget.h>
 #include <store/heap.h>
-#include <store/pages.h>
-#include <store/reader.h>
 
 #include <errno.h>
 #include <signal.h>
@@ -25,12 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define KEYS 3000u
-/* cached keys of other owners, behind ours; their version is the epoch */
-#define FOREIGN        60u
 #define HELD           40u
-#define QUEUES         3u /* keys of several values; numbers of values are their versions */
-#define QUEUE_MAX      400u
 #define BUDGET         (12ull << 20)
 #define SPILL_BUDGET   (4ull << 20)
 #define SPILL_SIZE     (64ll << 20)
@@ -39,25 +34,12 @@
 #define PATIENCE_NS    60000000000ull /* a manager that is not dead by then hangs */
 
 int stress_mutant;
-static struct shared {
-    uint64_t version[KEYS]; /* acknowledged; 0: absent */
-    struct {
-        uint64_t head, tail;
-    } queue[QUEUES];
-    /* under way: the key (KEYS: clear; QUEUE(0) on: a queue) and the version it gets (of a queue:
-     * enum queue_op) */
-    uint64_t key, next;
-    uint64_t busy;
-    uint64_t points;      /* passed by this manager */
-    uint64_t last;        /* version */
-    uint64_t cached_held; /* views of cached values that outlived their manager */
-    uint64_t passed[STRESS_PLACES];
-} * shared;
+struct shared *shared;
 static uint64_t die_at; /* number of the point; 0: at random, from outside */
 /* With a spill memory is so small that most values are there, and values are moved for the index.
  * */
 static uint64_t budget = BUDGET;
-static int spill_fd = -1;
+int spill_fd = -1;
 static void spill_on(void) {
     budget = SPILL_BUDGET;
     spill_fd = memfd_create("spill", MFD_CLOEXEC);
@@ -68,13 +50,7 @@ static uint64_t spill_bytes(void) {
     return spill_fd < 0 ? 0 : SPILL_SIZE;
 }
 
-static uint64_t rng = 1;
-
-static uint64_t next_random(void) {
-    rng ^= rng << 13;
-    rng ^= rng >> 7;
-    return rng ^= rng << 17;
-}
+uint64_t rng = 1;
 
 void stress_point(enum stress_place where) {
     shared->passed[where]++;
@@ -82,235 +58,10 @@ void stress_point(enum stress_place where) {
         kill(getpid(), SIGKILL);
 }
 
-static void fail(const char *what, uint64_t key) {
+void fail(const char *what, uint64_t key) {
     fprintf(stderr, "FAILED: %s (key %llu, point %llu): %s\n", what, (unsigned long long)key,
             (unsigned long long)shared->points, dd_errmsg());
     exit(1);
-}
-
-/* --- values --- */
-static uint64_t word(uint64_t key, uint64_t version, uint64_t i) {
-    uint64_t x =
-        key * 0x9E3779B97F4A7C15ull + version * 0xC2B2AE3D27D4EB4Full + i * 0x165667B19E3779F9ull;
-    return x ^ x >> 31;
-}
-static uint64_t words(uint64_t key, uint64_t version) {
-    uint64_t r = word(key, version, ~0ull);
-    return r % 50 ? r / 64 % (spill_fd < 0 ? 100 : 500) : r / 64 % 8000;
-}
-static bool right(const void *value, uint64_t len, uint64_t key, uint64_t version) {
-    const uint64_t *w = value;
-    if (len != words(key, version) * 8)
-        return false;
-    for (uint64_t i = 0; i < len / 8; i++)
-        if (w[i] != word(key, version, i))
-            return false;
-    return true;
-}
-static uint32_t name_of(char *buf, uint64_t key) {
-    return (uint32_t)snprintf(buf, 32, "%s%llu", key % 2 ? "k" : "another name ",
-                              (unsigned long long)key);
-}
-
-/* --- the manager that will die --- */
-static void begin(uint64_t key, uint64_t next) {
-    shared->key = key;
-    shared->next = next;
-    __atomic_store_n(&shared->busy, 1, __ATOMIC_SEQ_CST);
-}
-#define QUEUE(q) (KEYS + FOREIGN + (q))
-enum queue_op { PUSH, POP, DEL };
-static void queue_done(uint64_t q, uint64_t op) {
-    if (op == PUSH)
-        shared->queue[q].tail++;
-    else
-        shared->queue[q].head = op == POP ? shared->queue[q].head + 1 : shared->queue[q].tail;
-}
-static void acknowledge(void) {
-    if (shared->key < KEYS)
-        shared->version[shared->key] = shared->next;
-    else if (shared->key >= QUEUE(0))
-        queue_done(shared->key - QUEUE(0), shared->next);
-    else {
-        memset(shared->version, 0, sizeof shared->version);
-        for (uint64_t q = 0; q < QUEUES; q++)
-            queue_done(q, DEL);
-    }
-    __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
-}
-
-static void put(struct store *s, uint64_t key) {
-    char name[32];
-    struct store_ref ref;
-    uint64_t v = ++shared->last, n = words(key, v);
-    if (store_reserve(s, name, name_of(name, key), n * 8, 0, &ref) < 0)
-        return; /* full */
-    for (uint64_t i = 0; i < n; i++)
-        ((uint64_t *)ref.value)[i] = word(key, v, i);
-    begin(key, v);
-    if (store_commit(s, &ref, STORE_ANY, NULL) == 0)
-        acknowledge();
-    else {
-        __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
-        store_abort(s, &ref);
-    }
-}
-
-/* A popped item stays as it is until it is unpinned. */
-static uint64_t popped, popped_key, popped_version; /* offset, 0: none */
-static void popped_end(struct store *s) {
-    const struct item *item = arena_at(s, popped);
-    if (!right(store_value(s, item), item_len(item), popped_key, popped_version))
-        fail("a popped value changed", popped_key);
-    store_unpin(s, popped);
-    popped = 0;
-}
-
-static void take(struct store *s, uint64_t key) {
-    char name[32];
-    struct store_ref ref;
-    uint32_t len = name_of(name, key);
-    if (!popped && next_random() % 4 == 0) {
-        if (store_find(s, name, len, &ref) < 0)
-            return;
-        begin(key, 0);
-        popped_key = key;
-        popped_version = shared->version[key];
-        if (store_remove(s, name, len, &ref) < 0)
-            fail("pop", key);
-        popped = ref.off;
-        acknowledge();
-        return;
-    }
-    begin(key, 0);
-    store_remove(s, name, len, NULL);
-    acknowledge();
-}
-
-static void push(struct store *s, uint64_t q) {
-    char name[32];
-    struct store_ref ref, there;
-    uint64_t v = shared->queue[q].tail, n = words(QUEUE(q), v);
-    uint32_t len = name_of(name, QUEUE(q));
-    if (v - shared->queue[q].head > QUEUE_MAX || store_reserve(s, name, len, n * 8, 0, &ref) < 0)
-        return;
-    for (uint64_t i = 0; i < n; i++)
-        ((uint64_t *)ref.value)[i] = word(QUEUE(q), v, i);
-    begin(QUEUE(q), PUSH);
-    if ((store_find(s, name, len, &there) == 0 ? store_queue_push(s, &ref)
-                                               : store_commit(s, &ref, STORE_NEW, NULL)) == 0)
-        acknowledge();
-    else {
-        __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
-        store_abort(s, &ref);
-    }
-}
-
-static void pop(struct store *s, uint64_t q) {
-    char name[32];
-    struct store_ref ref;
-    uint64_t head = shared->queue[q].head;
-    begin(QUEUE(q), POP);
-    int rc = store_pop(s, name, name_of(name, QUEUE(q)), &ref, NULL);
-    if (rc != (head == shared->queue[q].tail ? DDICT_ENOKEY : 0))
-        fail("pop of a queue", q);
-    if (rc == 0)
-        acknowledge();
-    else
-        __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
-    if (rc < 0)
-        return;
-    if (!right(store_value(s, ref.item), item_len(ref.item), QUEUE(q), head))
-        fail("not the first value of the queue", q);
-    store_unpin(s, ref.off);
-}
-
-static void queue_step(struct store *s, uint64_t r) {
-    uint64_t q = r % QUEUES;
-    char name[32];
-    if (r / 8 % 64 == 0) {
-        begin(QUEUE(q), DEL);
-        if (store_remove(s, name, name_of(name, QUEUE(q)), NULL) == 0)
-            acknowledge();
-        else
-            __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
-    } else if (r / 8 % 8 < 5)
-        push(s, q);
-    else
-        pop(s, q);
-}
-
-static void cache(struct store *s, uint64_t key) {
-    char name[32];
-    struct store_ref ref;
-    uint64_t v = FREEZE_EPOCH(s->header->freeze), n = words(key, v);
-    /* full */
-    if (store_cache_reserve(s, name, name_of(name, key), n * 8, 0, v, &ref) < 0)
-        return;
-    for (uint64_t i = 0; i < n; i++)
-        ((uint64_t *)ref.value)[i] = word(key, v, i);
-    if (store_cache_add(s, &ref) < 0)
-        store_abort(s, &ref);
-}
-
-static void stay_frozen(struct store *s) {
-    uint64_t epoch = FREEZE_EPOCH(s->header->freeze) + 1, evicted = 0;
-    store_freeze(s, epoch, FREEZE_CLOSED);
-    store_freeze(s, epoch, FREEZE_FROZEN);
-    for (int i = 0; i < 60; i++) {
-        uint64_t r = next_random();
-        cache(s, KEYS + r % FOREIGN);
-        if (i > 20 && r >> 8 & 1)
-            store_cache_evict(s, 1, 8, &evicted);
-    }
-    store_freeze(s, epoch, FREEZE_CLOSED);
-    while (store_cache_drop(s, 7)) {
-    }
-    store_freeze(s, epoch, FREEZE_OPEN);
-}
-
-/* More is wanted than there is in free pages: values move. */
-static void squeeze(struct store *s) {
-    struct store_ref ref;
-    uint64_t want = pages_available(s) * ARENA_PAGE + heap_scattered(s) / 2;
-    int rc = -EINPROGRESS;
-    uint64_t scan = 0;
-    for (int turns = 0; rc == -EINPROGRESS && turns < 20; turns++) {
-        rc = store_reserve_again(s, "room", 4, want, 0, &ref, &scan);
-        store_work(s);
-    }
-    if (rc == 0)
-        store_abort(s, &ref);
-}
-
-static void manager(struct store *s) {
-    store_freeze(s, FREEZE_EPOCH(s->header->freeze), FREEZE_OPEN);
-    for (uint64_t step = 1;; step++) {
-        uint64_t r = next_random(), key = (r >> 16) % KEYS;
-        if (r % 256 == 1)
-            stay_frozen(s);
-        if (r % 64 == 3)
-            squeeze(s);
-        if (r % 4096 == 0) {
-            begin(KEYS, ROOT_GENERATION(s->header->root));
-            if (store_clear(s) < 0)
-                fail("clear", 0);
-            acknowledge();
-        } else if (r % 4 == 0)
-            take(s, key);
-        else if (r % 4 == 2)
-            queue_step(s, r >> 16);
-        else
-            put(s, key);
-        if (popped && r % 61 == 0)
-            popped_end(s);
-        if (step % 8 == 0)
-            store_work(s);
-        if (step % 100 == 0)
-            store_idle(s);
-        if (step % 500 == 0)
-            store_reclaim(s);
-    }
 }
 
 /* --- the client, which lives on --- */
