@@ -30,8 +30,9 @@ tests_stress_store_litmus_LDADD = $(CHECK_LIBS)
 
 # --- the whole dictionary, two nodes of it, against a model ---
 check_PROGRAMS += tests/stress/model_client
-tests_stress_model_client_SOURCES = tests/stress/model_client.c tests/stress/model.c \
-  tests/stress/model.h
+tests_stress_model_client_SOURCES = tests/stress/model_client.c tests/stress/model_client.h \
+  tests/stress/model_client_async.c tests/stress/model_client_queues.c \
+  tests/stress/model_client_views.c tests/stress/model.c tests/stress/model.h
 tests_stress_model_client_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_stress_model_client_LDADD = libclient.la
 # For Python: without a sanitizer, whatever the build has.

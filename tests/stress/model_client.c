@@ -4,11 +4,9 @@
  * answer compared with what model.h says it may be. model_client FILE WORKER, with DDICT_NAME and
  * DDICT_NODE. Ends with 0 when the run does, with 1 after a difference; what it says is on stderr.
  */
-#include "model.h"
-#include <ddict.h>
+#include "model_client.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,45 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LONG_MS = 120000, HELD = 48, HELD_BYTES = 12 << 20, MANY = 40 };
-
-static ddict_t *d;
-static ddict_async_t *jobs;
+ddict_t *d;
+ddict_async_t *async;
+unsigned me;
+int bad;
+char *out;
+static char *in; /* a value */
 static ddict_sub_t *sub;
-static unsigned me;
-static int bad;
-static char *out, *in; /* a value each */
 static struct ddict_info info;
 
-struct held {
-    struct ddict_view v;
-    unsigned id;
-    uint64_t content;
-};
-static struct held held[HELD];
-static unsigned nheld;
-static size_t held_bytes;
-
-static uint64_t below(uint64_t n) {
-    return model_random() % n;
-}
-static bool one_in(uint64_t n) {
-    return below(n) == 0;
-}
-static unsigned any_key(void) {
-    return (unsigned)below(MODEL_ALL);
-}
-static void found(int rc) {
-    bad |= rc < 0;
-}
-
-struct key {
-    unsigned id;
-    size_t len;
-    char name[MODEL_KEY_MAX];
-};
-
-static struct key *key_at(unsigned slot, unsigned id) {
+struct key *key_at(unsigned slot, unsigned id) {
     static struct key *keys;
     if (!keys)
         keys = calloc(MANY + 2, sizeof *keys);
@@ -74,7 +43,7 @@ static int own_key(void) {
     return -1;
 }
 
-static int some_ms(void) {
+int some_ms(void) {
     switch (below(24)) {
     case 0:
         return 0;
@@ -87,9 +56,8 @@ static int some_ms(void) {
     }
 }
 
-/* The outcome of a change; a code that can not be is said. */
-static uint32_t outcome(const char *what, unsigned id, int rc, int ms, unsigned flags, bool known,
-                        bool there) {
+uint32_t outcome(const char *what, unsigned id, int rc, int ms, unsigned flags, bool known,
+                 bool there) {
     if (rc == 0) {
         if (known && ((flags & DDICT_NEW && there) || (flags & DDICT_EXISTING && !there)))
             found(model_wrong("%s of key %u, flags %x, was done, and it was %s", what, id, flags,
@@ -117,44 +85,6 @@ static void read_failed(const char *what, unsigned id, int rc, int ms) {
         model_count("ETIMEDOUT", 1);
     else
         found(model_wrong("%s of key %u, %d ms: %d %s", what, id, ms, rc, ddict_errmsg()));
-}
-
-/* --- views that are held --- */
-
-static void let_go(unsigned i) {
-    struct held *h = &held[i];
-    size_t head = h->v.tag == 7 ? 64 : 0;
-    if (!model_same((const char *)h->v.data + head, h->id, h->content, h->v.len - head))
-        found(model_wrong("a held view of key %u, operation %llu, %zu bytes, version %llu, kind "
-                          "%u, has other bytes now",
-                          h->id, (unsigned long long)h->content, h->v.len,
-                          (unsigned long long)h->v.version, h->v.kind_));
-    held_bytes -= h->v.len;
-    ddict_release(&h->v);
-    *h = held[--nheld];
-}
-
-static void let_all_go(void) {
-    while (nheld > 0)
-        let_go(0);
-}
-
-/* Check a view and hold or release it. */
-static void viewed(const char *how, unsigned id, uint64_t look, struct ddict_view *v) {
-    uint64_t content = 0;
-    int rc = model_seen(id, look, v->data, v->len, v->tag, v->version, &content, how);
-    found(rc);
-    if (((uintptr_t)v->data & (v->len >= 256 ? 63 : 15)) != 0)
-        found(model_wrong("%s: the view of key %u, %zu bytes, is at %p", how, id, v->len, v->data));
-    if (rc == 0 && content != 0 && one_in(2) && v->len < HELD_BYTES / 2) {
-        while (nheld == HELD || held_bytes + v->len > HELD_BYTES)
-            let_go((unsigned)below(nheld));
-        held[nheld++] = (struct held){*v, id, content};
-        held_bytes += v->len;
-        model_count("held", 1);
-    } else {
-        ddict_release(v);
-    }
 }
 
 /* --- changes --- */
@@ -258,8 +188,7 @@ static void pop_one(void) {
     model_count("pop", 1);
 }
 
-/* Up to n of our keys that are free, each once. */
-static unsigned own_keys(unsigned *ids, unsigned n) {
+unsigned own_keys(unsigned *ids, unsigned n) {
     unsigned found_n = 0;
     for (unsigned i = 0; i < n; i++) {
         int id = own_key();
@@ -462,86 +391,6 @@ static void ask_things(void) {
     model_count("len, stats", 1);
 }
 
-/* --- queues --- */
-
-static const uint64_t most_of[MODEL_QUEUES] = {0, 20, 0};
-
-static void push_one(void) {
-    unsigned q = (unsigned)below(MODEL_QUEUES), flags = one_in(2) ? DDICT_WAIT : 0;
-    char key[64];
-    size_t klen = model_queue_name(q, key), len;
-    int ms = flags ? (int)below(100) : LONG_MS;
-    int64_t there = ddict_queued(d, key, klen, LONG_MS);
-    if (there < 0)
-        found(model_wrong("queued: %lld %s", (long long)there, ddict_errmsg()));
-    if (most_of[q] != 0 && there > (int64_t)most_of[q])
-        found(model_wrong("queue %u has %lld values and may have %llu", q, (long long)there,
-                          (unsigned long long)most_of[q]));
-    if (there > 300)
-        return;
-    if (one_in(20)) {
-        uint64_t own = 77;
-        int rc = ddict_queue_open(d, key, klen, most_of[q], &own, LONG_MS);
-        if (rc < 0 && rc != DDICT_EFULL && rc != DDICT_EFROZEN)
-            found(model_wrong("queue_open of %u: %d %s", q, rc, ddict_errmsg()));
-        else if (rc == 0 && own != most_of[q] && own != 0)
-            found(model_wrong("queue_open of %u: own %llu", q, (unsigned long long)own));
-    }
-    uint64_t e = model_push(q, &len);
-    if (e == 0)
-        return;
-    model_fill(out, 1000 + q, e, len);
-    size_t a = below(len);
-    struct iovec v[2] = {{out, a}, {out + a, len - a}};
-    int rc = one_in(2) ? ddict_push(d, key, klen, out, len, flags, most_of[q], ms)
-                       : ddict_pushv(d, key, klen, v, 2, flags, most_of[q], ms);
-    uint32_t state = rc == 0                                                     ? MODEL_OK
-                     : rc == DDICT_EFULL || rc == DDICT_EFROZEN || rc == -EAGAIN ? MODEL_FAILED
-                                                                                 : MODEL_UNKNOWN;
-    if (state == MODEL_UNKNOWN && (rc != -ETIMEDOUT || ms == LONG_MS))
-        found(model_wrong("push to queue %u, flags %x, %d ms: %d %s", q, flags, ms, rc,
-                          ddict_errmsg()));
-    if (rc == -EAGAIN && most_of[q] == 0)
-        found(model_wrong("push to queue %u: %s", q, ddict_errmsg()));
-    model_pushed(q, e, state);
-    model_count(state == MODEL_OK ? "push" : "push refused", 1);
-}
-
-static int take_one(unsigned q, unsigned flags, int ms) {
-    char key[64];
-    size_t klen = model_queue_name(q, key);
-    struct ddict_view v;
-    model_pop(q);
-    int rc = ddict_pop(d, key, klen, &v, flags, ms);
-    if (rc < 0 && rc != DDICT_ENOKEY && rc != DDICT_EFROZEN && (rc != -ETIMEDOUT || ms == LONG_MS))
-        found(model_wrong("pop of queue %u, flags %x, %d ms: %d %s", q, flags, ms, rc,
-                          ddict_errmsg()));
-    found(
-        model_popped(q, rc == 0 ? v.data : NULL, rc == 0 ? v.len : 0, rc == -ETIMEDOUT && ms > 0));
-    if (rc == 0) {
-        ddict_release(&v);
-        model_count("pop of queue", 1);
-    } else {
-        model_count("pop, empty", 1);
-    }
-    return rc;
-}
-
-static void take_any(void) {
-    unsigned q = (unsigned)below(MODEL_QUEUES);
-    for (uint64_t n = 1 + below(3); n > 0; n--)
-        switch (below(3)) {
-        case 0:
-            take_one(q, DDICT_WAIT, (int)below(60));
-            break;
-        case 1:
-            take_one(q, DDICT_WAIT | DDICT_SURE, (int)below(60));
-            break;
-        default:
-            take_one(q, 0, LONG_MS);
-        }
-}
-
 /* --- events --- */
 
 static void subscribe(void) {
@@ -576,146 +425,6 @@ static unsigned listen(unsigned n, int ms) {
         }
     }
     return n;
-}
-
-/* --- jobs --- */
-
-struct task {
-    struct ddict_op job;
-    unsigned id, kind;
-    uint64_t op, look;
-    bool there, over, cancelled;
-    struct iovec v[3];
-    char *buf;
-};
-
-static void job_over(struct task *t, struct ddict_op *r) {
-    t->over = true;
-    if (t->kind != 0) {
-        uint32_t state;
-        if (r->status == -ECANCELED && t->cancelled) {
-            state = MODEL_UNKNOWN;
-            model_count("cancelled", 1);
-        } else {
-            if (r->status < 0 && r->text && r->status != -ETIMEDOUT && r->status != DDICT_EFULL &&
-                r->status != DDICT_EFROZEN && r->status != DDICT_EEXISTS &&
-                r->status != DDICT_ENOKEY)
-                fprintf(stderr, "job: %d %s\n", r->status, r->text);
-            state = outcome("job", t->id, r->status, t->job.timeout_ms,
-                            t->kind == MODEL_DEL ? DDICT_EXISTING : t->job.flags, true, t->there);
-        }
-        found(model_end(t->id, t->op, state));
-    } else if (r->status == DDICT_ENOKEY) {
-        found(model_seen(t->id, t->look, NULL, 0, 0, 0, NULL, "job"));
-    } else if (r->status != 0 && !(r->status == -ECANCELED && t->cancelled) &&
-               !(r->status == -ETIMEDOUT && t->job.timeout_ms < LONG_MS)) {
-        found(model_wrong("job %u of key %u: %d %s", t->job.what, t->id, r->status,
-                          r->text ? r->text : ""));
-    }
-    if (r->status == 0 && (t->job.what == DDICT_OP_VIEW || t->job.what == DDICT_OP_POP))
-        viewed(t->job.what == DDICT_OP_VIEW ? "job view" : "job pop", t->id, t->look, &r->view);
-    if (r->status == 0 && t->job.what == DDICT_OP_GET)
-        found(model_seen(t->id, t->look, t->buf, r->vlen, r->tag, 0, NULL, "job get"));
-    free(r->text);
-    free(t->buf);
-    t->buf = NULL;
-}
-
-static void do_jobs(void) {
-    static struct task task[MANY];
-    struct ddict_op job[MANY], done[8];
-    unsigned ids[MANY], own = own_keys(ids, (unsigned)below(MANY / 2)),
-                        n = own + (unsigned)below(MANY / 2), left = 0;
-    for (unsigned i = 0; i < n; i++) {
-        struct task *t = &task[i];
-        memset(t, 0, sizeof *t);
-        t->id = i < own ? ids[i] : any_key();
-        const struct key *k = key_at(i, t->id);
-        t->look = model_look(t->id);
-        t->there = model_there(t->id);
-        struct ddict_op *j = &t->job;
-        *j = (struct ddict_op){.key = k->name, .klen = k->len, .timeout_ms = some_ms(), .user = t};
-        if (i >= own) {
-            j->what = one_in(2) ? DDICT_OP_VIEW : DDICT_OP_GET;
-            if (j->what == DDICT_OP_GET) {
-                j->buf = t->buf = malloc(MODEL_VALUE_MAX + 64);
-                j->len = MODEL_VALUE_MAX + 64;
-            }
-        } else if (one_in(4)) {
-            t->kind = MODEL_DEL;
-            j->what = one_in(2) ? DDICT_OP_DEL : DDICT_OP_POP;
-            t->op = model_begin(t->id, MODEL_DEL, 0, 0);
-        } else {
-            size_t len = model_len(t->id, one_in(4) ? 1 : 8), a = below(len + 1);
-            t->kind = MODEL_PUT;
-            t->buf = malloc(len + 1);
-            t->op = model_begin(t->id, MODEL_PUT, len, 0);
-            model_fill(t->buf, t->id, t->op, len);
-            j->flags = one_in(8) ? DDICT_NEW : one_in(8) ? DDICT_EXISTING : 0;
-            if (one_in(2)) {
-                j->what = DDICT_OP_PUT;
-                j->buf = t->buf;
-                j->len = len;
-            } else {
-                t->v[0] = (struct iovec){t->buf, a};
-                t->v[1] = (struct iovec){t->buf + a, len - a};
-                j->what = DDICT_OP_PUTV;
-                j->buf = t->v;
-                j->len = 2;
-            }
-        }
-        job[i] = *j;
-    }
-    ssize_t rc = ddict_async_submit(jobs, job, n);
-    if (rc < 0)
-        found(model_wrong("submit: %zd %s", rc, ddict_errmsg()));
-    for (unsigned i = 0; i < n; i++) {
-        if (job[i].status != -EINPROGRESS)
-            job_over(&task[i], &job[i]);
-        else
-            left++;
-    }
-    if (rc >= 0 && (size_t)rc != left)
-        found(model_wrong("submit gave %zd, and %u are under way", rc, left));
-    if (one_in(3))
-        for (unsigned i = 0; i < n; i++)
-            if (!task[i].over && one_in(6)) {
-                task[i].cancelled = true;
-                int c = ddict_async_cancel(jobs, job[i].ticket);
-                if (c == -ENOENT)
-                    task[i].cancelled = false;
-                else if (c < 0)
-                    found(model_wrong("cancel: %d %s", c, ddict_errmsg()));
-            }
-    uint64_t end = model_now() + (LONG_MS + 60000) * 1000000ull;
-    while (left > 0 && !bad) {
-        struct pollfd p = {.fd = ddict_async_fd(jobs), .events = POLLIN};
-        bool sleeps = one_in(2);
-        if (sleeps)
-            poll(&p, 1, 100);
-        ssize_t got = ddict_async_poll(jobs, done, 8, sleeps ? 0 : 200);
-        if (got < 0)
-            found(model_wrong("poll: %zd %s", got, ddict_errmsg()));
-        for (ssize_t i = 0; i < got; i++, left--) {
-            struct task *t = done[i].user;
-            if (t < task || t >= task + n || t->over)
-                found(model_wrong("poll gave a job that is over"));
-            else
-                job_over(t, &done[i]);
-        }
-        if (model_now() > end)
-            found(model_wrong("%u jobs do not end", left));
-        model_phase();
-    }
-    if (ddict_async_len(jobs) != 0 && !bad)
-        found(model_wrong("%zu jobs are left", ddict_async_len(jobs)));
-    model_count("jobs", n);
-    if (one_in(30)) {
-        ddict_async_close(jobs);
-        rc = ddict_async_open(d, &jobs);
-        if (rc < 0)
-            found(model_wrong("jobs_open: %zd %s", rc, ddict_errmsg()));
-    }
 }
 
 /* --- the rest --- */
@@ -884,8 +593,7 @@ static void settle(bool wait) {
  * queues. */
 static void audit(void) {
     static char owed[700];
-    while (nheld > 0)
-        let_go(0);
+    let_all_go();
     for (uint64_t end = model_now() + 60 * 1000000000ull;
          model_sub_owed(owed, sizeof owed) != 0 && !bad;) {
         if (listen(1000, 500) == 0 && model_now() > end)
@@ -932,7 +640,7 @@ static const struct {
     {"put_many", put_many, 3},     {"get", get_one, 14},        {"view", view_one, 14},
     {"contains", contains_one, 6}, {"get_many", get_many, 3},   {"list", list_keys, 1},
     {"len", ask_things, 1},        {"push", push_one, 10},      {"take", take_any, 6},
-    {"jobs", do_jobs, 3},          {"attach", other_handle, 1}, {"fork", fork_one, 1},
+    {"async", async_some, 3},      {"attach", other_handle, 1}, {"fork", fork_one, 1},
 };
 
 static void rare(void) {
@@ -962,7 +670,7 @@ int main(int argc, char **argv) {
     if (rc == 0)
         rc = ddict_get_info(d, &info);
     if (rc == 0)
-        rc = ddict_async_open(d, &jobs);
+        rc = ddict_async_open(d, &async);
     if (rc < 0) {
         model_wrong("attach: %d %s", rc, ddict_errmsg());
         return 1;
@@ -991,8 +699,8 @@ int main(int argc, char **argv) {
         listen(200, 0);
         thaw();
         settle(false);
-        if (nheld > 0 && one_in(3))
-            let_go((unsigned)below(nheld));
+        if (one_in(3))
+            let_one_go();
         rare();
         unsigned r = (unsigned)below(sum), i = 0;
         while (r >= calls[i].weight)
@@ -1004,7 +712,7 @@ int main(int argc, char **argv) {
         return 1;
     let_all_go();
     ddict_unsubscribe(sub);
-    ddict_async_close(jobs);
+    ddict_async_close(async);
     ddict_detach(d);
     free(in);
     free(out);
