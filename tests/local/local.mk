@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Several ddictds on one host, without Slurm. probe is a client that speaks the protocol by hand.
 check_PROGRAMS += tests/local/probe
-tests_local_probe_SOURCES = tests/local/probe.c tests/local/raw.c tests/local/raw.h \
+tests_local_probe_SOURCES = tests/local/probe.c tests/local/probe.h \
+  tests/local/probe_hostile.c tests/local/probe_woken.c tests/local/raw.c tests/local/raw.h \
   runtime/place/meet_ask.c
 tests_local_probe_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_local_probe_LDADD = libstore.la libwireclient.la libbase.la

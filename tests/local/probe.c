@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* probe.c - what the tests of several managers on one host do as a client: probe COMMAND ARGS. Exit
  * 0, 1 with a line, 3 when refused. */
-#include "raw.h"
+#include "probe.h"
+
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
@@ -24,10 +25,10 @@
 
 #define KEY_ROOM (66u << 10)
 
-static struct raw r;
-static uint8_t *value; /* room for one */
+struct raw r;
+uint8_t *value;
 
-static void say(const char *word) {
+void say(const char *word) {
     puts(word);
     fflush(stdout);
 }
@@ -526,202 +527,6 @@ static void wait_key(const char *key, uint64_t ms) {
     say("waiting");
     int e = raw_get(&r, MSG_GET, key, strlen(key), MSGF_WAIT, ms * 1000, &a, false);
     printf("%d %s\n", e, e < 0 ? raw_text : "");
-}
-
-/* --- woken: requests that a put has woken and that are not answered yet --- */
-#define WOKEN_LEN 5000u /* bytes of a value */
-
-struct wait {
-    unsigned type, flags;
-    bool large;       /* there is room for the value */
-    bool late;        /* its time is over before it is answered */
-    bool cancel;      /* and so it is */
-    int status, byte; /* byte: which value, 0: none */
-};
-/* in the order in which they ask; a put of '1' answers the first and the first POP that takes it */
-static const struct wait wait_of[] = {
-    {MSG_GET, 0, true, false, false, 0, '1'},
-    {MSG_GET, 0, true, false, false, 0, '1'},
-    {MSG_GET, 0, true, false, true, -ECANCELED, 0},
-    {MSG_GET, MSGF_VIEW, true, false, false, 0, '1'},
-    {MSG_POP, 0, false, false, true, -ECANCELED, 0},
-    {MSG_GET, MSGF_VIEW, true, true, false, 0, '1'},
-    {MSG_HEAD, 0, true, true, false, 0, 0},
-    {MSG_POP, 0, false, true, false, DDICT_ESMALL, 0},
-    {MSG_GET, MSGF_VIEW, true, false, true, -ECANCELED, 0},
-    {MSG_POP, 0, true, false, false, 0, '1'},
-    {MSG_GET, 0, true, false, true, -ECANCELED, 0}, /* wait on, behind it */
-    {MSG_GET, 0, true, true, false, -ETIMEDOUT, 0},
-    {MSG_POP, MSGF_VIEW, true, false, false, 0, '2'},
-    {MSG_POP, 0, true, false, false, 0, '3'},
-};
-enum { WAITS = sizeof wait_of / sizeof *wait_of };
-
-static void woken_put(unsigned lane, const char *key, uint8_t byte) {
-    struct msg m = {
-        .type = MSG_PUT, .key_len = (uint32_t)strlen(key), .val_len = WOKEN_LEN, .id = r.next_id++};
-    memset(value, byte, WOKEN_LEN);
-    raw_send(&r, lane, &m, key, value, WOKEN_LEN);
-}
-
-/* The first byte of the value of an answer, all of which are the same; 0: it has none. */
-static int woken_value(unsigned lane, const struct msg *in, const uint8_t *data) {
-    struct found f = {.value = data, .val_len = in->len - MSG_HEADER};
-    if (in->status < 0)
-        return 0;
-    if (in->flags & MSGF_PLACED) /* until it is consumed it is pinned */
-        must(reader_item(&r.local[lane].arena, in->aux, &f) == 0, "PLACED: %s", dd_errmsg());
-    if (f.val_len == 0)
-        return 0;
-    must(f.val_len == WOKEN_LEN, "a value of %llu bytes", (unsigned long long)f.val_len);
-    const uint8_t *byte = f.value;
-    must(memcmp(byte, byte + 1, WOKEN_LEN - 1) == 0, "a torn value");
-    return *byte;
-}
-
-static bool woken_is(const struct wait *w, const struct msg *in, int byte) {
-    return in->type == MSG_REPLY && in->status == w->status && byte == w->byte &&
-           (w->status < 0 || in->val_len == WOKEN_LEN);
-}
-
-/* False: the manager was so late that the time of some was over before the put. */
-static bool woken_once(const char *key, uint64_t ms) {
-    unsigned lane = raw_lane_for(&r, key, strlen(key)), answers = 0, count_of[WAITS] = {0};
-    pid_t pid = r.local[lane].pid;
-    uint64_t first = r.next_id, end;
-    bool was_late = false;
-    must(kill(pid, SIGSTOP) == 0, "stop"); /* all of this is one turn's, or nearly so */
-    for (unsigned i = 0; i < WAITS; i++) {
-        struct msg m = {.type = (uint16_t)wait_of[i].type,
-                        .flags = (uint16_t)(wait_of[i].flags | MSGF_WAIT),
-                        .key_len = (uint32_t)strlen(key),
-                        .aux = wait_of[i].late ? ms * 1000 : 60000000,
-                        .version = wait_of[i].large ? MSG_VALUE_MAX : 1,
-                        .id = r.next_id++};
-        raw_send(&r, lane, &m, key, NULL, 0);
-    }
-    woken_put(lane, key, '1');
-    for (unsigned i = 0; i < WAITS; i++) {
-        struct msg m = {.type = MSG_CANCEL, .aux = first + i};
-        if (wait_of[i].cancel)
-            raw_send(&r, lane, &m, NULL, NULL, 0);
-    }
-    woken_put(lane, key, '2');
-    woken_put(lane, key, '3');
-    end = r.next_id;
-    must(kill(pid, SIGCONT) == 0, "go on");
-    while (answers < end - first) {
-        struct msg in;
-        uint8_t *data;
-        must(raw_next(&r, lane, &in, &data, 30000), "%u answers of %u", answers,
-             (unsigned)(end - first));
-        must(in.id >= first && in.id < end, "an answer to %llu", (unsigned long long)in.id);
-        answers++;
-        if (in.id - first < WAITS) {
-            const struct wait *w = &wait_of[in.id - first];
-            int byte = woken_value(lane, &in, data);
-            if (w->late && w->status != -ETIMEDOUT && in.status == -ETIMEDOUT)
-                was_late = true;
-            else
-                must(woken_is(w, &in, byte), "request %u: %s, status %d, value %d",
-                     (unsigned)(in.id - first), msg_name(in.type), in.status, byte);
-            must(count_of[in.id - first]++ == 0, "request %u has two answers",
-                 (unsigned)(in.id - first));
-        } else
-            must(in.status == 0, "put: %d", in.status);
-        free(data);
-        raw_consumed(&r, lane, &in);
-    }
-    struct msg m = {.type = MSG_LEN, .manager = r.local[lane].id, .id = r.next_id++}, in;
-    raw_send(&r, lane, &m, NULL, NULL, 0);
-    must(raw_next(&r, lane, &in, NULL, 30000), "len");
-    must(in.id == m.id && in.aux == 0, "answer to %llu, %llu keys", (unsigned long long)in.id,
-         (unsigned long long)in.aux);
-    raw_consumed(&r, lane, &in);
-    return !was_late;
-}
-
-/* woken KEY MS: some of those that a put has woken are cancelled before they are answered, and the
- * time of others is over. MS: what DDICT_TEST_WAKE_MS says. */
-static void woken(const char *key, uint64_t ms) {
-    for (int tries = 0; !woken_once(key, ms); tries++)
-        must(tries < 5, "who was woken in time gets no value");
-}
-
-/* hostile SEED: nonsense in all lanes, in the lease page, and on the socket; each kind by the seed
- * */
-static void hostile(unsigned seed) {
-    srandom(seed);
-    for (unsigned i = 0; i < r.local_n; i++) {
-        struct raw_manager *l = &r.local[i];
-        struct ring *q = &l->lane.sq;
-        for (unsigned b = 0; b < DD_LANE_RING; b++)
-            q->data[b] = (uint8_t)random();
-        switch (seed % 6) {
-        /* records of random bytes */
-        case 0:
-            *q->tail = 64 * (uint64_t)(random() % 100);
-            break;
-        /* an impossible position */
-        case 1:
-            *q->tail = (uint64_t)random() << 20;
-            break;
-        case 2:
-            *q->tail = q->pos - 64;
-            break; /* backwards */
-        /* headers that are nearly right */
-        case 3:
-            for (unsigned k = 0; k < 100; k++) {
-                struct msg m = {.len = 64u + (uint32_t)random() % 512,
-                                .type = (uint16_t)(1 + random() % (MSG_TYPE_N + 1)),
-                                .flags = (uint16_t)(random() & 0xff),
-                                .id = (uint64_t)random() % 4,
-                                .key_len = (uint32_t)random() % 64,
-                                .val_len = (uint64_t)random() % 128,
-                                .aux = (uint64_t)random() % 256,
-                                .manager = (uint32_t)random() % (r.managers + 1)};
-                if (random() % 2) {
-                    m.flags &= MSGF_STREAM | MSGF_LAST;
-                    m.len = 64 + m.key_len + (m.flags & MSGF_STREAM ? 0 : (uint32_t)m.val_len);
-                }
-                memcpy(q->data + k * 1024, &m, sizeof m);
-                *q->tail = k * 1024 + lane_round(m.len);
-                uint64_t one = 1;
-                if (write(l->event_fd, &one, sizeof one) < 0)
-                    die("eventfd");
-                usleep(100);
-            }
-            break;
-        /* a completion head from nowhere, after real requests */
-        case 4:
-            for (unsigned k = 0; k < 50; k++) {
-                struct msg m = {
-                    .type = MSG_GET, .key_len = 3, .flags = MSGF_VIEW, .id = r.next_id++};
-                raw_send(&r, i, &m, "k-1", NULL, 0);
-            }
-            *l->lane.cq.head = (uint64_t)random() << 32 | 1;
-            break;
-        /* random leases, and the whole page */
-        case 5:
-            for (unsigned k = 0; k < LEASE_CHUNK_SIZE * 4 / 8; k++)
-                ((uint64_t *)(void *)r.leases)[k] =
-                    (uint64_t)random() << 40 ^ (uint64_t)random() << 20 ^ (uint64_t)random();
-            break;
-        }
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
-        uint64_t one = 1;
-        if (write(l->event_fd, &one, sizeof one) < 0)
-            die("eventfd");
-    }
-    if (seed % 7 == 6) {
-        char junk[512];
-        for (unsigned b = 0; b < sizeof junk; b++)
-            junk[b] = (char)random();
-        if (write(r.sock, junk, sizeof junk) < 0)
-            die("socket");
-    }
-    usleep(20000);
-    say("done");
 }
 
 /* meet STEP RANK: where the step meets, then stay until stdin ends; or the code and the sentence */
