@@ -27,11 +27,30 @@
 #define SLICE_MS      100
 #define EXIT_SLICE_MS 2 /* between two looks: a program exits soon after its output ends */
 
+/*
+ * What Slurm's commands need to find their configuration and to prove who asks goes with them.
+ * LD_LIBRARY_PATH, too: where Slurm comes from a module its commands do not start without it. It
+ * gains nobody anything, because all that sees it runs as the user who set it, and it already holds
+ * for the srun or `ddict` that starts us. LD_PRELOAD does not go: nothing starts by it alone, and
+ * what is meant for a program (a profiler, another malloc) is not meant for managers.
+ */
 static int variable_kept(const char *entry, int all) {
-    static const char *const keep[] = {
-        "PATH",      "HOME", "USER",       "LOGNAME",   "LANG",
-        "LC_ALL",    "TZ",   "SLURM_CONF", "SLURM_JWT", "SLURM_RESTART_COUNT",
-        JOB_VARIABLE};
+    static const char *const keep[] = {"PATH",
+                                       "LD_LIBRARY_PATH",
+                                       "HOME",
+                                       "USER",
+                                       "LOGNAME",
+                                       "LANG",
+                                       "LC_ALL",
+                                       "TZ",
+                                       "SLURM_CONF",
+                                       "SLURM_CONF_SERVER",
+                                       "SLURM_JWT",
+                                       "SLURM_SACK_SOCKET",
+                                       "SLURM_SACK_KEY",
+                                       "SLURM_SACK_JWKS",
+                                       "SLURM_RESTART_COUNT",
+                                       JOB_VARIABLE};
     const char *const drop[] = {"DDICT_NAME",
                                 "DDICT_NODE",
                                 "DDICT_SOCKET",

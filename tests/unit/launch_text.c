@@ -493,17 +493,26 @@ START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
                           (char *)"SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=1G",
                           (char *)"PMIX_RANK=0",
                           (char *)"SLURM_RESTART_COUNT=2",
+                          (char *)"SLURM_SACK_SOCKET=/s",
+                          (char *)"SLURM_SACK_KEY=/k",
+                          (char *)"SLURM_SACK_JWKS=/j",
+                          (char *)"SLURM_CONF_SERVER=a:6817",
+                          (char *)"SLURM_CONFIGURED=1",
+                          (char *)"LD_LIBRARY_PATH=/opt/slurm/deps",
                           NULL};
     char **env = command_environment(from, 0), internal[32];
     int n = 0;
 
     while (env[n])
         n++;
-    ck_assert_int_eq(n, 6);
+    ck_assert_int_eq(n, 11);
     snprintf(internal, sizeof internal, "DDICT_INTERNAL=%d", (int)getpid());
     ck_assert(has(env, "PATH=/bin") && has(env, "SLURM_CONF=/c") && has(env, "DDICT_LOG=debug") &&
               has(env, internal) && has(env, "SLURM_PMIX_DIRECT_CONN=false") &&
               has(env, "SLURM_RESTART_COUNT=2"));
+    ck_assert(has(env, "SLURM_SACK_SOCKET=/s") && has(env, "SLURM_SACK_KEY=/k") &&
+              has(env, "SLURM_SACK_JWKS=/j") && has(env, "SLURM_CONF_SERVER=a:6817") &&
+              has(env, "LD_LIBRARY_PATH=/opt/slurm/deps"));
     command_environment_add(env, internal);
     ck_assert(env[n] == internal && !env[n + 1]);
     free(env);
