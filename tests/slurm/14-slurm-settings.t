@@ -44,16 +44,16 @@ END
         rc=\$?; scancel \$SLURM_JOB_ID.0; wait; exit \$rc"
     is "and_both_tasks_use_it" "$(grep -cx v "$out")" 2
     has "on_its_own_nodes" 'ddict: 2 managers on 2 nodes, 64.0 MiB: 2 keys'
+    if newer 2605; then # it needs stepmgr
+        t "srun_async_is_refused_by_name" sub salloc -Q -N1 --stepmgr --mem=100M sh -c '! srun --async -N1 -n1 --ddict-mem=32M true'
+        has "with_a_reason" 'ddict: srun --async does not wait for its step'
+        t "and_works_without_a_dictionary" sub salloc -Q -N1 --stepmgr --mem=100M srun --async -N1 -n1 true
+    else
+        echo "skip srun --async: this Slurm is older than 26.05"
+    fi
     settings_end
 else
-    echo "skip contain_spank and stepmgr: this Slurm is older than 24.05"
-fi
-if newer 2605; then
-    t "srun_async_is_refused_by_name" sub salloc -Q -N1 --mem=100M sh -c '! srun --async -N1 -n1 --ddict-mem=32M true'
-    has "with_a_reason" 'ddict: srun --async does not wait for its step'
-    t "and_works_without_a_dictionary" sub salloc -Q -N1 --mem=100M srun --async -N1 -n1 true
-else
-    echo "skip srun --async: this Slurm is older than 26.05"
+    echo "skip contain_spank, stepmgr and srun --async: this Slurm is older than 24.05"
 fi
 clean_after "nothing_is_left"
 finish
