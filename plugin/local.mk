@@ -17,6 +17,8 @@ ddict_la_SOURCES =
 ddict_la_LIBADD = libplugin.la
 ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -Wl,-z,nodelete \
   -export-symbols-regex '^(plugin_(name|type|version)|slurm_spank_.*|spank_plugin_version)$$'
+dist_check_SCRIPTS += tests/local/plugin_for.sh
+TESTS += tests/local/plugin_for.sh
 if HAVE_CHECK
 check_PROGRAMS += tests/unit/plugin_options
 TESTS += tests/unit/plugin_options
