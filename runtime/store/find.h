@@ -23,6 +23,14 @@ FIND_INLINE const void *find_at(const struct arena_view *a, uint64_t off) {
 FIND_INLINE uint64_t find_load(const uint64_t *p) {
     return __atomic_load_n(p, __ATOMIC_ACQUIRE);
 }
+/* Which hashes a segment has, as its writer last said; right only where the move counter, the
+ * directory word and the root stood still (I8). */
+FIND_INLINE uint64_t find_prefix(const struct segment *g) {
+    return __atomic_load_n(&g->prefix, __ATOMIC_RELAXED);
+}
+FIND_INLINE uint32_t find_depth(const struct segment *g) {
+    return __atomic_load_n(&g->depth, __ATOMIC_RELAXED);
+}
 /* Bytes from the first bucket to the home bucket of h. */
 FIND_INLINE uint64_t find_bucket_at(uint64_t h) {
     /* times 255 and 64 in one: below 2^30 */

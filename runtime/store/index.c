@@ -37,8 +37,7 @@ int index_open(struct store *s, bool fresh) {
     if ((rc = segment_make(s, true, &off)) < 0)
         return rc;
     struct segment *g = arena_at(s, off);
-    g->depth = 0;
-    g->prefix = 0;
+    segment_cover(g, 0, 0);
     word_store(&x->dir[1], off);
     word_store(&s->header->root, ROOT_MAKE(1, 0));
     return 0;
@@ -99,8 +98,7 @@ int index_clear(struct store *s) {
     if ((rc = segment_make(s, true, &off)) < 0)
         return rc;
     struct segment *g = arena_at(s, off);
-    g->depth = 0;
-    g->prefix = 0;
+    segment_cover(g, 0, 0);
     word_store(&x->dir[1], off);
     STRESS_POINT(STRESS_W_READY);
     word_store(&h->root, ROOT_MAKE(ROOT_GENERATION(h->root) + 1, 0));

@@ -63,7 +63,7 @@ static __attribute__((noinline)) int find_validated(const struct arena_view *a, 
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (rc == PROBE_ABSENT && (moves & 1)) {
             const struct segment *t = find_at(a, find_load(&g->sibling));
-            if (DIR_INDEX(h, t->depth) == t->prefix) {
+            if (DIR_INDEX(h, find_depth(t)) == find_prefix(t)) {
                 rc = probe(a, t, h, key, key_len, slot, out, &tries);
                 if (rc <= 0)
                     return rc;

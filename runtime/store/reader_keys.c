@@ -6,7 +6,7 @@
  * replaced meanwhile is followed if its tag is the same: it names the same key, or one that was not
  * present throughout.
  */
-#include "reader.h"
+#include "find.h"
 #include <base/error.h>
 #include <base/vec.h>
 
@@ -124,7 +124,7 @@ int reader_keys(const struct arena_view *a, uint64_t *cursor, uint64_t *slot,
             __atomic_signal_fence(__ATOMIC_SEQ_CST);
         look_begin(a, *cursor, &l);
         if (l.off)
-            next = segment_next(l.segment->prefix, l.segment->depth);
+            next = segment_next(find_prefix(l.segment), find_depth(l.segment));
         rc = keys_gather(a, &l, slot, words, &k);
     }
     if (rc == 1)

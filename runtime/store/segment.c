@@ -251,8 +251,7 @@ static void split_finish(struct store *s, struct segment *old, uint64_t to_off, 
     segment_move(s, old, to, again);
     STRESS_POINT(STRESS_W_MOVED);
     dir_point(s, to, to_off);
-    old->prefix = to->prefix & ~1ull;
-    old->depth = to->depth;
+    segment_cover(old, to->prefix & ~1ull, to->depth);
     word_store(&old->moves, old->moves + 1);
 }
 
@@ -267,8 +266,7 @@ int segment_split(struct store *s, uint64_t hash) {
         return rc;
     }
     struct segment *to = arena_at(s, off);
-    to->depth = old->depth + 1;
-    to->prefix = old->prefix << 1 | 1;
+    segment_cover(to, old->prefix << 1 | 1, old->depth + 1);
     word_store(&old->sibling, off);
     STRESS_POINT(STRESS_W_NAMED);
     word_store(&old->moves, old->moves + 1);

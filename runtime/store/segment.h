@@ -16,6 +16,13 @@ void segment_drop(struct store *s, uint64_t number); /* it has no live word: fre
 int segment_split(struct store *s, uint64_t hash);
 int dir_grow(struct store *s);
 int segments_recover(struct store *s);
+/* Say which hashes the segment has. A reader of its life before, or of the segment before it was
+ * split, may look here, too: these stores must not be seen before the word stores that tell it so
+ * (I8). A release keeps them behind those; a plain store may overtake them on ARM. */
+static inline void segment_cover(struct segment *g, uint64_t prefix, uint32_t depth) {
+    word_store(&g->prefix, prefix);
+    __atomic_store_n(&g->depth, depth, __ATOMIC_RELEASE);
+}
 static inline uint64_t segment_number(struct store *s, uint64_t off) {
     return (off - s->header->seg_off) / DD_SEGMENT_SIZE;
 }

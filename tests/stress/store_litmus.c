@@ -367,6 +367,34 @@ START_TEST(a_miss_without_validation_can_be_wrong) {
 }
 END_TEST
 
+/* --- I9: a walk over the keys goes on behind the part of the hashes that the segment has --- */
+enum { DEPTH = NEW };
+/* Reader: counter, depth, fence, counter. Wrong: it goes on by the new depth, and took the words
+ * for those before the split. */
+static bool walked_twice(const uint8_t reg[2][STEPS]) {
+    return reg[1][0] == 0 && reg[1][1] == 1 && reg[1][3] == 0;
+}
+#define COVER(order) \
+    { ST(MOVES, 1, RELEASE), ST(DIRECTORY, 1, RELEASE), ST(DEPTH, 1, order), ST(MOVES, 2, RELEASE) }
+#define WALK(fence) \
+    { LD(MOVES, ACQUIRE), LD(DEPTH, RELAXED), fence, LD(MOVES, ACQUIRE) }
+START_TEST(a_walk_takes_the_depth_of_the_counter_it_saw) {
+    struct program p = {.thread = {COVER(RELEASE), WALK(FN(ACQUIRE))}, .wrong = walked_twice};
+    ck_assert(!can_go_wrong(TSO, p));
+    ck_assert(!can_go_wrong(WEAK, p));
+}
+END_TEST
+
+/* A plain store may overtake the release store before it. */
+START_TEST(a_depth_stored_without_release_can_be_walked_twice_on_weak_machines) {
+    struct program p = {.thread = {COVER(RELAXED), WALK(FN(ACQUIRE))}, .wrong = walked_twice};
+    ck_assert(!can_go_wrong(TSO, p));
+    ck_assert(can_go_wrong(WEAK, p));
+    struct program unfenced = {.thread = {COVER(RELEASE), WALK(NOP)}, .wrong = walked_twice};
+    ck_assert(can_go_wrong(WEAK, unfenced));
+}
+END_TEST
+
 UNIT_MAIN("store_litmus", with_both_fences_no_view_is_torn,
           without_the_readers_fence_a_view_can_be_torn,
           without_the_writers_fence_a_view_can_be_torn, an_acquire_fence_is_not_enough,
@@ -380,4 +408,5 @@ UNIT_MAIN("store_litmus", with_both_fences_no_view_is_torn,
           an_item_is_complete_when_its_word_is_seen, a_key_is_not_missed_while_its_segment_splits,
           without_the_acquire_fences_weak_machines_can_miss_it, moved_before_the_copy_can_be_missed,
           a_counter_that_turns_odd_after_the_first_move_can_be_missed,
-          a_miss_without_validation_can_be_wrong)
+          a_miss_without_validation_can_be_wrong, a_walk_takes_the_depth_of_the_counter_it_saw,
+          a_depth_stored_without_release_can_be_walked_twice_on_weak_machines)
