@@ -260,20 +260,15 @@ static int path_open(struct net *n) {
 int bench_net(ddict_t *d, const struct bench_setting *setting, const struct bench_run *run,
               unsigned manager, const char *node, bool json) {
     struct net *n = calloc(1, sizeof *n);
-    int rc = n && (n->buf = aligned_alloc(64, sizes[SIZES - 1])) ? EXIT_OK
-                                                                 : net_failed("memory", -ENOMEM);
-    if (rc == EXIT_OK) {
-        n->d = d;
-        n->setting = setting;
-        n->run = run;
-        n->keys = run->keys;
-        n->manager = manager;
-        n->keys.owner = &n->manager;
-        n->keys.owners = 1;
-        n->fd = -1;
-        snprintf(n->node, sizeof n->node, "%s", node);
-        rc = path_open(n);
-    }
+    if (!n)
+        return net_failed("memory", -ENOMEM);
+    *n = (struct net){
+        .d = d, .setting = setting, .run = run, .keys = run->keys, .manager = manager, .fd = -1};
+    n->keys.owner = &n->manager;
+    n->keys.owners = 1;
+    snprintf(n->node, sizeof n->node, "%s", node);
+    n->buf = aligned_alloc(64, sizes[SIZES - 1]);
+    int rc = n->buf ? path_open(n) : net_failed("memory", -ENOMEM);
     if (rc == EXIT_OK && !json)
         head_print(n);
     for (unsigned i = 0; i < SIZES && rc == EXIT_OK && !is_stopped(n); i++) {
@@ -284,9 +279,9 @@ int bench_net(ddict_t *d, const struct bench_setting *setting, const struct benc
     }
     if (rc == EXIT_OK && json && !is_stopped(n))
         rc = json_print(n);
-    if (n && n->fd >= 0)
+    if (n->fd >= 0)
         close(n->fd);
-    free(n ? n->buf : NULL);
+    free(n->buf);
     free(n);
     return rc;
 }
