@@ -65,12 +65,6 @@ static int is_transport(const char *text, enum said_by by) {
     return strcmp(text, "auto") == 0 || strcmp(text, "tcp") == 0 || strcmp(text, "ofi") == 0;
 }
 
-static int is_hugepages(const char *text, enum said_by by) {
-    uint64_t page;
-
-    return hugepages_parse(text, &page) == 0;
-}
-
 static int is_share(const char *text, enum said_by by) {
     struct amount amount;
     char why[ASK_WHY];
@@ -204,6 +198,10 @@ static int value_read(const struct option_row *row, const char *name, struct set
                    : ask_amount(name, text, &v->amount, why, cap);
     case KIND_PORTS:
         return is_ports(text, &v->ports.low, &v->ports.high)
+                   ? 0
+                   : value_wrong(name, text, row->want, why, cap);
+    case KIND_PAGES:
+        return hugepages_parse(text, &v->number) == 0
                    ? 0
                    : value_wrong(name, text, row->want, why, cap);
     case KIND_TEXT:
@@ -396,6 +394,7 @@ const char *settings_write(const struct settings *s, enum option_id o, char *buf
         return NULL;
     case KIND_TEXT:
     case KIND_CHOICE:
+    case KIND_PAGES:
         return text_of(s, o);
     case KIND_PORTS:
         snprintf(buf, cap, "%u-%u", s->of[o].ports.low, s->of[o].ports.high);

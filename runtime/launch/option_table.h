@@ -48,6 +48,7 @@ enum option_kind {
     KIND_SIZE,   /* number is bytes */
     KIND_AMOUNT, /* bytes, or a share */
     KIND_PORTS,  /* LOW-HIGH */
+    KIND_PAGES,  /* number is that of hugepages_parse() */
 };
 
 struct setting {

@@ -91,7 +91,7 @@ static void life_fill(struct options *o, const struct settings *set) {
 }
 
 static void memory_fill(struct options *o, const struct settings *set) {
-    hugepages_parse(text_of(set, OPT_HUGEPAGES), &o->huge_page);
+    o->huge_page = number_of(set, OPT_HUGEPAGES);
     o->has_cache = is_said(set, OPT_CACHE);
     o->cache = number_of(set, OPT_CACHE);
     o->spill = text_of(set, OPT_SPILL);
