@@ -50,6 +50,7 @@ static struct {
     time_t whole_at;        /* when it began; 0: there was none */
     struct timer early, tick, budget, last;
     char warned[TEXT_MAX], said[TEXT_MAX];
+    bool warned_fails; /* warned went out as `unsaved` */
 } passes;
 
 static uint64_t time_left_s(const struct supervisor *s) {
@@ -144,15 +145,16 @@ static void success_format(const struct supervisor *s, char *text, size_t cap) {
                  (unsigned long long)passes.total.left_out, passes.total.text);
 }
 
-/* Warns the user, once for each cause. word: `unsaved`, which makes the starter fail, or `warn`. */
-static void warning_print(const char *word, const char *text) {
-    if (strcmp(passes.warned, text) == 0)
+/* Warns the user, once for each cause. fails: as `unsaved`, which makes the starter fail. */
+static void warning_print(bool fails, const char *text) {
+    if (passes.warned_fails == fails && strcmp(passes.warned, text) == 0)
         return;
+    passes.warned_fails = fails;
     snprintf(passes.warned, sizeof passes.warned, "%s", text);
     for (char *c = passes.warned; *c; c++)
         if (*c == '\n')
             *c = ' ';
-    startup_print("%s %s", word, passes.warned);
+    startup_print("%s %s", fails ? "unsaved" : "warn", passes.warned);
     snprintf(passes.warned, sizeof passes.warned, "%s", text);
 }
 
@@ -208,7 +210,7 @@ static void pass_over(struct supervisor *s, bool complete) {
     }
     snprintf(passes.said, sizeof passes.said, "%s", text);
     if (!complete || passes.total.left_out > 0)
-        warning_print(complete ? "warn" : "unsaved", text);
+        warning_print(!complete && passes.final, text); /* a later pass makes good an early one */
     if (passes.final)
         passes_finish(s);
     else if (s->stage == STAGE_READY) {
@@ -443,7 +445,7 @@ void save_passes_lost(struct supervisor *s) {
     snprintf(passes.said, sizeof passes.said, "NOT ALL WAS SAVED to %s: the dictionary was lost%s",
              s->opt.save, more);
     if (control_is_head(s))
-        warning_print("unsaved", passes.said);
+        warning_print(true, passes.said);
     if (!passes.got)
         passes.got = calloc(s->nodes, sizeof *passes.got);
     else

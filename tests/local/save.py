@@ -426,6 +426,26 @@ def what_was_not_saved_is_said():
         check([(e["complete"], e["final"]) for e in saves(log)] == [(False, True)] and manifest(saved) is None, "%r" % saves(log))
 
 
+def an_early_pass_that_failed_counts_only_if_the_last_one_fails_too():
+    for mended, form in ((True, ()), (False, ("--save-prefix", ""))):  # a file's name is in the text, and each pass of a saved dictionary has another one
+        with Folder() as folder:
+            path, away, log = os.path.join(folder, "saved"), os.path.join(folder, "away"), os.path.join(folder, "log")
+            with Dictionary(managers=1, args=("--save", path, "--record", log, "--save-end", str(int(time.time()) + 4), "--save-lead", "60", *form)) as d:
+                d.run("fill", "k", 50, 100)
+                os.rename(path, away)
+                open(path, "w").close()
+                wait_for("an early pass to fail", lambda: os.path.exists(log) and saves(log), 20)
+                if mended:
+                    os.unlink(path)
+                    os.rename(away, path)
+                d.end(30)
+                check(said(d, "warn")[0].startswith("warn NOT ALL WAS SAVED to " + path) and len(said(d, "warn")) == 1, "%r" % said(d, "warn"))
+                check(len(said(d, "unsaved")) == (0 if mended else 1), "%r" % d.nodes[0].lines[-5:])
+                check(any(("; saved 50 items, " if mended else "NOT ALL WAS SAVED") in t for t in said(d, "summary")), "%r" % said(d, "summary"))
+            check([(e["complete"], e["final"]) for e in saves(log)] == [(False, False), (mended, True)], "%r" % saves(log))
+            check(not mended or manifest(path)["items"] == 50, "%r" % os.listdir(folder))
+
+
 def parts_that_another_job_removed_are_written_again():
     with Folder() as folder:
         with Dictionary(managers=2, args=("--save", folder, "--save-end", str(int(time.time()) + 4), "--save-lead", "60")) as d:
@@ -512,4 +532,4 @@ def jobs_in_a_chain_go_on_from_one_folder():
 
 main([jobs_in_a_chain_go_on_from_one_folder, it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
       files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, no_link_leads_out_of_the_folder, a_saved_dictionary_is_its_owners_alone, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
-      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, parts_that_another_job_removed_are_written_again, parts_that_were_not_published_do_not_pile_up, who_saves_is_killed_and_another_one_does])
+      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, an_early_pass_that_failed_counts_only_if_the_last_one_fails_too, parts_that_another_job_removed_are_written_again, parts_that_were_not_published_do_not_pile_up, who_saves_is_killed_and_another_one_does])
