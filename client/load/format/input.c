@@ -4,6 +4,7 @@
 
 #include "gunzip.h"
 #include <base/error.h>
+#include <base/io.h>
 
 #include <archive.h>
 #include <errno.h>
@@ -33,13 +34,14 @@ void input_filters(struct archive *a) {
 }
 
 static ssize_t file_read(struct input *in, void *buf, size_t n) {
-    ssize_t got;
     if (n > in->end - in->at)
         n = in->end - in->at;
-    while ((got = pread(in->fd, buf, n, (off_t)in->at)) < 0 && errno == EINTR)
-        continue;
-    if (got > 0)
-        in->at += (uint64_t)got;
+    ssize_t got = read_all_at(in->fd, buf, n, in->at);
+    if (got < 0) {
+        errno = (int)-got;
+        return -1;
+    }
+    in->at += (uint64_t)got;
     return got;
 }
 

@@ -7,6 +7,7 @@
 #include "input.h"
 #include "sources.h"
 #include <base/error.h>
+#include <base/io.h>
 #include <base/vec.h>
 
 #include <errno.h>
@@ -27,15 +28,12 @@
 static ssize_t on_pull(void *arg, const uint8_t **bytes) {
     struct file_part *f = arg;
     size_t want = f->end - f->at < BUF_BYTES ? f->end - f->at : BUF_BYTES;
-    ssize_t n;
-    if (load_stopped()) {
-        errno = ECANCELED;
+    ssize_t n = load_stopped() ? -ECANCELED : read_all_at(f->fd, f->buf, want, f->at);
+    if (n < 0) {
+        errno = (int)-n;
         return -1;
     }
-    while ((n = pread(f->fd, f->buf, want, (off_t)f->at)) < 0 && errno == EINTR)
-        continue;
-    if (n > 0)
-        f->at += (uint64_t)n;
+    f->at += (uint64_t)n;
     *bytes = f->buf;
     return n;
 }
