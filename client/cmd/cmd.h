@@ -50,6 +50,7 @@ int cmd_json_print_digits(json_t *o, size_t digits);
 /* Parse seconds. Returns milliseconds; -1: text is no number, is negative or too large. */
 int cmd_seconds(const char *text);
 
+struct bytes; /* common/key_text.h */
 /* What cmd_key_option() sets. */
 enum key_form { KEY_STR, KEY_INT, KEY_LITERAL, KEY_RAW };
 #define CMD_KEY_LONGS                                                       \
@@ -57,6 +58,8 @@ enum key_form { KEY_STR, KEY_INT, KEY_LITERAL, KEY_RAW };
         "raw-key", no_argument, NULL, 'R'                                   \
     }
 bool cmd_key_option(int c, enum key_form *form);
+/* The key that the user typed as text of that form. 0; -EINVAL: it has not that form; -ENOMEM. */
+int cmd_key_of(struct bytes *key, enum key_form form, const char *text);
 #define CMD_KEY_USAGE                                                       \
     "      --int            KEY is an int: ddict get --int 17\n"            \
     "      --literal        KEY is as `ddict ls` prints it: \"('x', 3)\"\n" \

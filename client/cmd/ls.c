@@ -140,10 +140,7 @@ int cmd_ls(int argc, char **argv) {
     }
     if (optind < argc)
         return cmd_usage(usage, "takes no \"%s\"; did you mean --prefix?", argv[optind]);
-    if (prefix && (form == KEY_STR   ? key_of_str(&l.prefix, prefix)
-                   : form == KEY_RAW ? key_of_raw(&l.prefix, prefix)
-                   : form == KEY_INT ? key_of_int(&l.prefix, prefix)
-                                     : key_of_literal(&l.prefix, prefix)) < 0)
+    if (prefix && cmd_key_of(&l.prefix, form, prefix) < 0)
         return cmd_usage(usage, "--prefix=%s: not of that form", prefix);
     l.d = cmd_attach();
     int rc = !l.d ? EXIT_FAILED : EXIT_OK, e;

@@ -7,6 +7,7 @@
 #include <base/verb.h>
 #include <launch/launch.h>
 
+#include <common/key_text.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -187,6 +188,20 @@ bool cmd_key_option(int c, enum key_form *form) {
         return false;
     *form = c == 'I' ? KEY_INT : c == 'L' ? KEY_LITERAL : KEY_RAW;
     return true;
+}
+
+int cmd_key_of(struct bytes *key, enum key_form form, const char *text) {
+    switch (form) {
+    case KEY_STR:
+        return key_of_str(key, text);
+    case KEY_INT:
+        return key_of_int(key, text);
+    case KEY_LITERAL:
+        return key_of_literal(key, text);
+    case KEY_RAW:
+        return key_of_raw(key, text);
+    }
+    return -EINVAL;
 }
 
 int main(int argc, char **argv) {

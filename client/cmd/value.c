@@ -26,10 +26,7 @@ enum {
 };
 
 static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage) {
-    int rc = form == KEY_STR   ? key_of_str(key, text)
-             : form == KEY_INT ? key_of_int(key, text)
-             : form == KEY_RAW ? key_of_raw(key, text)
-                               : key_of_literal(key, text);
+    int rc = cmd_key_of(key, form, text);
     if (rc == -ENOMEM) {
         verb_say("no memory");
         return EXIT_FAILED;

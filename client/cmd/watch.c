@@ -79,10 +79,7 @@ int cmd_watch(int argc, char **argv) {
     if (optind + 1 < argc)
         return cmd_usage(usage, "takes one prefix");
     const char *word = optind < argc ? argv[optind] : NULL;
-    if (word && (form == KEY_STR   ? key_of_str(&prefix, word)
-                 : form == KEY_RAW ? key_of_raw(&prefix, word)
-                 : form == KEY_INT ? key_of_int(&prefix, word)
-                                   : key_of_literal(&prefix, word)) < 0)
+    if (word && cmd_key_of(&prefix, form, word) < 0)
         return cmd_usage(usage, "\"%s\": not of that form", word);
     ddict_t *d = cmd_attach();
     ddict_sub_t *sub = NULL;
