@@ -6,7 +6,7 @@
 #include <base/defaults.h>
 #include <base/size.h>
 #include <wire/attach.h>
-#include <wire/fabric/fabric.h>
+#include <wire/fabric/fabric_types.h>
 #include <wire/seal.h>
 
 #include <errno.h>

@@ -32,6 +32,7 @@
 #include <base/error.h>
 #include <base/log.h>
 #include <base/spin.h>
+#include <wire/fabric/fabric.h>
 
 #include <errno.h>
 #include <malloc.h>

@@ -12,6 +12,7 @@
 #include "requester.h"
 #include <base/error.h>
 #include <base/log.h>
+#include <wire/fabric/fabric_memory.h>
 
 #include <errno.h>
 #include <stdlib.h>

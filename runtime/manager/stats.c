@@ -7,6 +7,7 @@
 #include "peer_client.h"
 #include "subscriptions.h"
 #include <base/clock.h>
+#include <wire/fabric/fabric.h>
 
 #include <dirent.h>
 #include <stdio.h>

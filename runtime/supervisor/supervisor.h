@@ -33,7 +33,7 @@
 #include <manager/supmsg.h>
 #include <wire/attach.h>
 #include <wire/conn.h>
-#include <wire/fabric/fabric.h>
+#include <wire/fabric/fabric_types.h>
 #include <wire/loop.h>
 #include <wire/status_page.h>
 

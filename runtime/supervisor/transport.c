@@ -12,7 +12,8 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
-#include <wire/fabric/fabric.h>
+#include <wire/fabric/fabric_find.h>
+#include <wire/fabric/fabric_memory.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,6 +15,9 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
+#include <wire/fabric/channel.h>
+#include <wire/fabric/fabric.h>
+#include <wire/fabric/fabric_memory.h>
 
 #include <errno.h>
 #include <sodium.h>

@@ -10,7 +10,7 @@
 #define DDICT_WIRE_LINK_H
 
 #include "conn.h"
-#include <wire/fabric/fabric.h>
+#include <wire/fabric/fabric_types.h>
 
 struct link_offer { /* payload of MSG_LINK_OFFER */
     /* reads: the other end may read the memory that this process shares */
@@ -20,6 +20,7 @@ struct link_offer { /* payload of MSG_LINK_OFFER */
     uint8_t address[FABRIC_ADDRESS_MAX];
 };
 
+struct fabric;
 struct link;
 struct link_ops {
     /* The handshake is done. peer: its manager id. */

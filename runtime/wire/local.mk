@@ -5,8 +5,9 @@ libwireclient_la_SOURCES = runtime/wire/msg.c runtime/wire/msg.h runtime/wire/la
   runtime/wire/lane.h runtime/wire/attach.c runtime/wire/attach.h runtime/wire/status_page.h \
   runtime/wire/probe.h
 libwireclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
-libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric/fabric.h \
-  runtime/wire/fabric/fabric_types.h \
+libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric/channel.h \
+  runtime/wire/fabric/fabric.h runtime/wire/fabric/fabric_find.h \
+  runtime/wire/fabric/fabric_memory.h runtime/wire/fabric/fabric_types.h \
   runtime/wire/conn.c runtime/wire/conn_open.c runtime/wire/conn_parts.c \
   runtime/wire/conn_sealed.c runtime/wire/conn_strangers.c runtime/wire/seal.c \
   runtime/wire/seal.h runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c \

@@ -5,6 +5,7 @@
 
 #include "wire_ends.h" /* the identities and the listener */
 #include <base/error.h>
+#include <wire/fabric/fabric.h>
 #include <wire/link.h>
 
 struct lend {

@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 
 #ifdef HAVE_OFI
+#include <wire/fabric/channel.h>
+#include <wire/fabric/fabric_find.h>
 #include <wire/fabric/fabric_inside.h>
 #endif
 

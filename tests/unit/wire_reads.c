@@ -6,7 +6,9 @@
  */
 #ifdef HAVE_OFI
 #include "link_ends.h"
+#include <wire/fabric/fabric_find.h>
 #include <wire/fabric/fabric_inside.h>
+#include <wire/fabric/fabric_memory.h>
 
 #include <rdma/fi_rma.h>
 #include <stdio.h>

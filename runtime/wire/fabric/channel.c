@@ -12,6 +12,8 @@
  *     over TCP after NUDGE_MS. So an end whose wake-up was lost is woken. An end that answers the
  *     nudges but gets nothing for DD_CONN_LOST_MS cannot be reached by the fabric.
  */
+#include "channel.h"
+
 #include "fabric.h"
 #include "fabric_inside.h"
 #include <base/clock.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_find.c - which provider to use: the first of a name, or of an HPC network, whose endpoint
  * can be opened here. */
+#include "fabric_find.h"
+
 #include "fabric.h"
 #include "fabric_library.h"
 #include <base/error.h>

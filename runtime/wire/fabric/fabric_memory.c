@@ -6,7 +6,8 @@
  * A granule is registered as far as its memory is populated (`top`), and the rest when that has
  * grown, because registering populates memory.
  */
-#include "fabric.h"
+#include "fabric_memory.h"
+
 #include "fabric_inside.h"
 #include "fabric_library.h"
 #include <base/error.h>

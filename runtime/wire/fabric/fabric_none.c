@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fabric_none.c - in place of the other sources where libfabric's headers were not there at build
  * time. No fabric can be opened, so the other functions are never called. */
+#include "channel.h"
 #include "fabric.h"
+#include "fabric_find.h"
+#include "fabric_memory.h"
 #include <base/error.h>
 
 #include <errno.h>

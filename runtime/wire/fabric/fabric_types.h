@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fabric_types.h - types of the fabric without libfabric: names of providers, places, frames. */
+/* fabric_types.h - types of the fabric without libfabric: names, addresses, places, frames. */
 #ifndef DDICT_WIRE_FABRIC_FABRIC_TYPES_H
 #define DDICT_WIRE_FABRIC_FABRIC_TYPES_H
 
 #include <stdint.h>
 
 #define FABRIC_NAME_MAX 64 /* bytes of a provider's name, with its NUL */
-#define CHANNEL_TOKEN   16 /* bytes of the secret in each frame */
+/* bytes of an endpoint's address; libfabric's own are up to 64 */
+#define FABRIC_ADDRESS_MAX 256
+#define CHANNEL_TOKEN      16 /* bytes of the secret in each frame */
 
 /* Where a peer reads bytes of our memory, as libfabric names it. Part of the protocol. */
 struct fabric_place {
