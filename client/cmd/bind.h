@@ -14,9 +14,9 @@ struct bind_ask {
 };
 /*
  * In a task of a step, where neither a topology nor ranks were asked for: lines for the shell,
- * `export NAME=value`, of this rank. Else a table of all ranks of the node. What cannot be bound is
- * said on stderr by the first rank of the node and is no failure: the variable stays as it is. The
- * exit code.
+ * `export NAME=value`, of this rank. Else a table of all ranks of the node. If the GPUs cannot be
+ * bound, the variable stays as it is: the first rank of the node says so on stderr, and it is no
+ * failure. Returns the exit code.
  */
 int bind_print(const struct bind_ask *ask);
 

@@ -78,8 +78,8 @@ void client_lanes_turn(struct session *s, bool all);
 /* End the op of that ticket with code and text (may be NULL). False: there is none, or it is done
  * already. The caller is a user of the set. */
 bool async_op_end(struct ddict_async *q, uint64_t ticket, int code, const char *text);
-void async_op_finish(struct session *s,
-                     struct async_op *op); /* fill the public part of a done op */
+/* Fill the public part of a done op. */
+void async_op_finish(struct session *s, struct async_op *op);
 
 /* --- async.c --- */
 /* Under lane.lock: the op is over; give it to its set. It may be freed when this returns. */

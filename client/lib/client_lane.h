@@ -83,14 +83,14 @@ struct request {
 
 /* What one call has under way on one lane. */
 struct batch {
-    struct request *done; /* under lane.lock */
-    struct request
-        *sleeper; /* under lane.lock; the collector while it sleeps in client_lane_wait_any() */
+    /* both under lane.lock; sleeper: the thread that collects, while it sleeps in
+     * client_lane_wait_any() */
+    struct request *done, *sleeper;
 };
 
-struct client_lane_ops {
+struct client_lane_ops { /* a list, first in, first out */
     struct async_op *first, **end;
-}; /* in their order */
+};
 struct client_lane {
     pthread_mutex_t lock;
     uint32_t wanted; /* atomic; threads that wait for lock */

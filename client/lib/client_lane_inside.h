@@ -15,27 +15,29 @@ void request_table_remove(struct client_lane *p, struct request *r);
 void client_lane_notice_add(struct client_lane *p, struct request *r, uint16_t type, uint64_t id);
 /* The request is over: it needs no notice any more. */
 void notice_release(struct client_lane *p, struct request *r);
-void client_lane_notices_send(
-    struct client_lane *p); /* send the notices, as far as there is room */
+/* Send the notices, as far as there is room. */
+void client_lane_notices_send(struct client_lane *p);
 
-void request_give_up(struct client_lane *p,
-                     struct request *r); /* client_lane_cancel() without lock and wake */
+/* client_lane_cancel() without taking the lock, and without waking the manager. */
+void request_give_up(struct client_lane *p, struct request *r);
 
-/* place.c: the session is closed */
+/* place.c: free all places of the lane; its session is being closed */
 void places_free(struct client_lane *p);
 
 /* async_lane.c: the end of a request that belongs to an op */
 void async_op_complete(struct client_lane *p, struct request *r);
 
+/* Whether nothing is to be sent for that manager now (HOLD, PROTOCOL 2). */
 bool client_lane_manager_is_held(const struct client_lane *p, uint32_t manager);
-void client_lane_manager_hold(struct client_lane *p, uint32_t manager,
-                              bool on); /* the manager of the lane says so */
+/* The manager of the lane has sent HOLD for that manager: stop (on), or go on. */
+void client_lane_manager_hold(struct client_lane *p, uint32_t manager, bool on);
 
 /* lane_wait.c */
-void client_lane_manager_go(struct client_lane *p); /* wake those that waited for it */
-bool client_lane_room(struct client_lane *p,
-                      uint32_t need); /* in SQ, for a record of so many bytes */
-/* one turn of a spin; false when it has lasted long enough. *end is 0 at first */
+/* Wake the requests that waited until their manager is held no more. */
+void client_lane_manager_go(struct client_lane *p);
+/* Whether SQ has room for a record of need bytes. */
+bool client_lane_room(struct client_lane *p, uint32_t need);
+/* Turn i of a spin; *end is 0 before the first one. False: it has lasted long enough. */
 bool spin_turn(unsigned i, uint64_t *end);
 /* The result of r is complete; wake whoever waits for it. r may be gone when this returns. */
 void request_complete(struct client_lane *p, struct request *r, int status);

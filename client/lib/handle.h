@@ -114,18 +114,22 @@ extern struct session *sessions;         /* live and closing; under registry_loc
 extern struct ddict *handles;            /* under registry_lock */
 extern HIDDEN uint32_t closing_sessions; /* atomic; how many sessions wait for their views */
 
+/* Attach to the dictionary of that name. 0, and *out is the caller's until session_close(); or a
+ * negative code with the sentence set. */
 int session_open(struct session **out, const char *name, int timeout_ms);
-/* The same in as many calls as it takes: *part is NULL at first, and after each other end than
- * -ETIMEDOUT. */
+/* The same in several calls: each goes on where the last one ended with -ETIMEDOUT. *part keeps
+ * what was done; it is NULL before the first call, and after each other result. */
 int session_open_by(struct session **out, struct session **part, const char *name,
                     struct deadline *d);
 int session_timeout(int timeout_ms); /* what it means where there is no session */
-/* NULL is allowed. busy: another thread was at it when we were forked */
+/* Give up what session_open_by() has begun. NULL is allowed. busy: another thread was opening it at
+ * the fork, so it cannot be used again. */
 void session_abandon(struct session *part, bool busy);
 void session_close(struct session *s); /* now, or with the release of the last view */
-/* in a forked child: close what is ours, tell nobody; registry_lock is ours */
+/* In a forked child, under registry_lock: close the child's copies of the descriptors, and tell
+ * nobody. */
 void session_forget(struct session *s);
-/* close the closing ones that hold no view any more */
+/* Close those of the closing sessions whose last view was released. */
 void sessions_reap(void);
 /* 0 while the dictionary serves, else DDICT_EGONE or DDICT_ELOST with the sentence set. Looks at
  * the socket too. */
@@ -133,7 +137,7 @@ int session_check(struct session *s);
 int session_state_error(struct session *s); /* the same by the status page alone, never 0 */
 int handle_revive(ddict_t *d, struct session **out, int timeout_ms); /* after fork */
 const char *no_name_text(void);
-/* every thread of this process passes a fence; registry_lock is ours */
+/* When this returns every thread of this process has passed a fence. Under registry_lock. */
 void barrier_everywhere(void);
 
 /* The dictionary serves, as far as the status page says. */
@@ -180,7 +184,7 @@ int request_error(struct session *s, struct node_manager *m, struct request *r, 
 extern uint32_t fork_generation;
 extern HIDDEN uint32_t fork_under_way; /* atomic; a fork handler is copying the leases */
 int fork_handlers_install(void);
-/* answers to HOLD may have come; registry_lock is not ours */
+/* Take the answers to HOLD that have come. Not under registry_lock. */
 void holds_settle(struct session *s);
 void fork_gate_wait(void);
 static inline bool fork_gate_shut(void) {

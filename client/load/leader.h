@@ -3,6 +3,8 @@
 #ifndef DDICT_LOAD_LEADER_H
 #define DDICT_LOAD_LEADER_H
 
+/* The life of the leader, from the plan to the set; the user is told how it ended. The exit
+ * code. */
 int leader_run(void);
 
 #endif

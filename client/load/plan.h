@@ -43,6 +43,8 @@ struct unit { /* as it is read from the dictionary */
     size_t len;
     uint8_t *value; /* ours */
 };
+/* Read unit n of the plan. 0, and the caller frees u->value, into which u->work points; or a
+ * negative code with the sentence set, and there is nothing to free. */
 int unit_fetch(struct unit *u, uint64_t n);
 
 #endif

@@ -19,6 +19,8 @@ struct json_t *text_json(const void *text, size_t len);
 /* Look for the set of that name. 1 with the ID of its load (room for LOAD_ID_CAP bytes), its items
  * and bytes; 0: there is none; or a negative code with the sentence set. */
 int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes);
+/* Remove the set of that name, without the values of its items. 0, also if there is none; or a
+ * negative code with the sentence set. */
 int set_remove(const char *name);
 
 #endif

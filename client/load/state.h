@@ -18,7 +18,9 @@ int state_put(const char *a, const char *b, int64_t n, int64_t i, const void *va
 int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap);
 /* Get a value, malloc'ed: the caller frees it. Returns as state_text(). */
 int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **value, size_t *len);
+/* 1: the key is there; 0: it is not; or a negative code with the sentence set. */
 int state_has(const char *a, const char *b, int64_t n);
+/* 0, also if the key is not there; or a negative code with the sentence set. */
 int state_del(const char *a, const char *b, int64_t n, int64_t i);
 /* Tell all processes of the first error, so that they stop. Prints nothing. */
 void load_fail(int code, const char *sentence);

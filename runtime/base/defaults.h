@@ -335,7 +335,7 @@
 /* a manager that is asked and does not move for so long: what is for it waits aside. Longer than a
  * busy one is away from a core as a rule */
 #define DD_PEER_STUCK_MS 100
-/* a proxy ends a request so long after its requester's time: the requester is the first to notice */
+/* a proxy ends a request so long after its requester's time: the requester notices first */
 #define DD_LATE_MS 1000
 /* a streamed value without progress for so long is given up */
 #define DD_STREAM_MS 30000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record_find.h - where the records are that a user means. */
+/* record_find.h - find the files of the records that a user asks for. */
 #ifndef DDICT_CMD_REPORT_RECORD_FIND_H
 #define DDICT_CMD_REPORT_RECORD_FIND_H
 
@@ -19,8 +19,8 @@ int records_here(struct paths *p);
 bool is_job(const char *text);
 /*
  * Add ddict-JOB.jsonl: of the working folder, else of the site's record_dir (ddict.conf), else of
- * the job's own working folder when Slurm still knows it. 0, or a negative code with a sentence that
- * names where it was looked for.
+ * the job's own working folder if Slurm still knows the job. 0, or a negative code with a sentence
+ * that names the folders that were searched.
  */
 int record_of_job(const char *job, struct paths *p);
 
