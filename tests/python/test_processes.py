@@ -11,7 +11,7 @@ import time
 import unittest
 
 import ddict
-from harness import DictTest, python
+from harness import Dictionary, DictTest, python
 
 
 class Holder:
@@ -35,6 +35,12 @@ def count(d, rounds):
     for i in range(rounds):
         wins += d.put_new(("win", i), os.getpid())
     d["wins", os.getpid()] = wins
+
+
+def stop_forkserver():
+    from multiprocessing import forkserver, resource_tracker
+    forkserver._forkserver._stop()
+    resource_tracker._resource_tracker._stop()
 
 
 class Processes(DictTest):
@@ -64,9 +70,43 @@ class Processes(DictTest):
 
     def test_forkserver(self):
         self.children("forkserver")
-        from multiprocessing import forkserver, resource_tracker
-        forkserver._forkserver._stop()
-        resource_tracker._resource_tracker._stop()
+        stop_forkserver()
+
+    def test_forkserver_that_began_with_another_dictionary(self):
+        context = multiprocessing.get_context("forkserver")
+        self.addCleanup(os.environ.update, DDICT_NODE=self.dictionary.nodes[0].node)
+        self.addCleanup(stop_forkserver)
+        before = os.environ["DDICT_NODE"]
+        self.assertEqual(self.sum_of(context, self.d), 6)
+        with Dictionary(managers=1, mem=32 << 20) as other:
+            d = other.attach()
+            self.assertNotEqual(os.environ["DDICT_NODE"], before)
+            self.assertEqual(self.sum_of(context, d), 6)
+            self.assertEqual(self.sum_of(context, self.d), 6)
+            d.detach()
+
+    def sum_of(self, context, d):
+        d.put_many((("in", i), i) for i in range(4))
+        queue = context.Queue()
+        process = context.Process(target=work, args=(Holder(d), 4, queue))
+        process.start()
+        process.join(60)
+        self.assertEqual(process.exitcode, 0)
+        pid, total = queue.get(timeout=10)
+        self.assertEqual(d.pop(("out", pid)), total)
+        return total
+
+    def test_a_handle_whose_dictionary_is_gone(self):
+        self.addCleanup(os.environ.update, DDICT_NODE=self.dictionary.nodes[0].node)
+        with Dictionary(managers=1, mem=32 << 20) as other:
+            d = other.attach()
+            pickled, node = pickle.dumps(d), os.environ["DDICT_NODE"]
+            d.detach()
+        for now in (node, self.dictionary.nodes[0].node):
+            os.environ["DDICT_NODE"] = now
+            with self.assertRaisesRegex(ddict.NoDictError, other.name):
+                pickle.loads(pickled)
+            self.assertEqual(os.environ["DDICT_NODE"], now)
 
     def test_exactly_one_process_wins_each_key(self):
         context = multiprocessing.get_context("fork")

@@ -12,6 +12,7 @@ Keys are str, bytes, int (anything with __index__; True is 1) and tuples of thes
 Values are any objects that pickle; bytes, bytearray, memoryview, str, int and float are stored without pickle.
 """
 
+import os
 from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
 from itertools import islice
 from types import MappingProxyType
@@ -107,6 +108,10 @@ class DDict(_ddict.Handle, MutableMapping):
     """
 
     __slots__ = ("__weakref__", "_driver")
+
+    def __reduce__(self):
+        cls, given = super().__reduce__()
+        return _again, (cls, *given, self._node)
 
     def keys(self, prefix=None):
         """keys(prefix=None) -- the keys, as a live view; with a prefix an iterator over the keys that begin with it
@@ -259,6 +264,28 @@ class DDict(_ddict.Handle, MutableMapping):
     def open_set(self, name):
         """open_set(name) -- the data set of this name, as a ddict.Set; KeyError when there is none"""
         return Set(name, self)
+
+
+def _again(cls, name, timeout, node):
+    """Attach a handle that was pickled
+
+    A process of multiprocessing's forkserver, the default since Python 3.14, has the environment in which that server began. If $DDICT_NODE was another then,
+    the dictionary is looked for under the name of the node where the handle was pickled, which the process keeps.
+    """
+    try:
+        return cls(name, timeout)
+    except NoDictError as e:
+        before, error = os.environ.get("DDICT_NODE"), e
+    if before != node:
+        os.environ["DDICT_NODE"] = node
+        try:
+            return cls(name, timeout)
+        except NoDictError:
+            if before is None:
+                del os.environ["DDICT_NODE"]
+            else:
+                os.environ["DDICT_NODE"] = before
+    raise error
 
 
 def attach(name=None, timeout=None):

@@ -87,11 +87,12 @@ static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw) {
     rc = attach_interruptible(&d, name, ms);
     if (rc == 0 && (rc = ddict_get_info(d, &info)) == 0) {
         h->name = PyUnicode_DecodeFSDefault(info.name);
+        h->node = PyUnicode_DecodeFSDefault(info.node);
         h->nodes = info.nodes ? info.nodes : 1;
         h->node_id = info.node_id;
         h->timeout_ms = ms;
         h->timeout = Py_NewRef(timeout);
-        if (h->name) {
+        if (h->name && h->node) {
             h->d = d;
             return 0;
         }
@@ -119,6 +120,7 @@ static void handle_dealloc(PyObject *self) {
 
     handle_end_of_life(h);
     Py_XDECREF(h->name);
+    Py_XDECREF(h->node);
     Py_XDECREF(h->timeout);
     type->tp_free(self);
     Py_DECREF(type);
@@ -242,6 +244,7 @@ static PyMethodDef handle_methods[] = {
 static PyGetSetDef handle_getset[] = {
     {"name", handle_member, NULL, "the dictionary's name, as in $DDICT_NAME",
      (void *)offsetof(struct handle, name)},
+    {"_node", handle_member, NULL, NULL, (void *)offsetof(struct handle, node)},
     {"timeout", handle_member, NULL, "seconds that a call may take, None for $DDICT_TIMEOUT or 60",
      (void *)offsetof(struct handle, timeout)},
     {"_seconds", handle_get_seconds, NULL, NULL, NULL}, /* the timeout, with None resolved */

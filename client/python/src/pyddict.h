@@ -182,6 +182,7 @@ LOCAL unsigned view_tag(PyObject *view);
 struct handle {
     PyObject_HEAD ddict_t *d; /* NULL before __init__ and after detach */
     PyObject *name;           /* str */
+    PyObject *node;           /* str: this node, as the dictionary calls it */
     PyObject *timeout;        /* float or None */
     int timeout_ms;
     unsigned nodes, node_id;
