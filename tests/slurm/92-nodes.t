@@ -8,7 +8,8 @@ export DEVCLUSTER=$devcluster
 trap '"$devcluster" down 2>/dev/null; rm -f "$out"' EXIT
 t "a_cluster_of_sixteen_nodes_is_up" timeout 120 "$devcluster" up -n 16 --prefix "$prefix" --mem-per-node 400 || finish
 mapfile -t nodes < <("$devcluster" nodes)
-t "32_managers_on_16_nodes_serve_and_end" timeout 120 "$tests/../bench/nodes.py" --nodes 16 --count 1
+has_pmix && mpi=pmix || mpi=none
+t "32_managers_on_16_nodes_serve_and_end" timeout 120 "$tests/../bench/nodes.py" --nodes 16 --count 1 --mpi $mpi
 sed 's/^/# /' "$out"
 clean_after "nothing_is_left"
 t "the_cluster_is_down" "$devcluster" down

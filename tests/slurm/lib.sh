@@ -61,6 +61,9 @@ has_not() { if grep -Eq -- "$2" "$out"; then not_ok "$1"; else ok "$1"; fi; }
 # is SENTENCE GOT WANTED
 is() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1"; echo "# got '$2', wanted '$3'"; fi; }
 
+# has_pmix - whether this Slurm has mpi/pmix: since 23.11 it is built only where that is asked for, and Debian's sid has none
+has_pmix() { sub srun --mpi=list 2>&1 | grep -qw pmix; }
+
 # Slurm 22.05's PMIx plugin takes the first message of another node's slurmstepd while its own is the user for a moment, and munge then refuses it: the
 # step's fence never ends. Seen once in some hundred steps on a loaded machine.
 slurm_slipped() { grep -q 'mpi/pmix.*\(Connection reject\|Invalid authentication credential\)' "$out"; }
