@@ -356,11 +356,24 @@ const char *pmix_namespace(void) {
     return name;
 }
 
-/* Of a container that does not show the folder of the server's files. */
+/*
+ * Of a container that does not show the folder of the server, or the one in which that of PMIx 5
+ * tells a task what it knows. Slurm has that under TmpFS, which is not told: /tmp unless a site
+ * says otherwise.
+ */
 static int files_hidden(void) {
-    const char *folder = getenv("PMIX_SERVER_TMPDIR");
+    const char *folder = getenv("PMIX_SERVER_TMPDIR"), *module = getenv("PMIX_GDS_MODULE"),
+               *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID"),
+               *name = getenv("PMIX_NAMESPACE");
+    char of_task[128];
 
-    return folder && access(folder, R_OK | X_OK) < 0;
+    if (folder && access(folder, R_OK | X_OK) < 0)
+        return 1;
+    if (!module || !strstr(module, "shmem") || !name || !pmix_of_slurm(name) || !job || !step)
+        return 0;
+    snprintf(of_task, sizeof of_task, "/tmp/spmix_appdir_%u_%.20s.%.20s", (unsigned)getuid(), job,
+             step);
+    return access(of_task, R_OK | X_OK) < 0;
 }
 
 static int place_ask(struct place *p) {
@@ -378,8 +391,8 @@ static int place_ask(struct place *p) {
     if (rc > 0)
         rc = local_place(p);
     if (rc == -ENOENT && files_hidden())
-        return dd_error(-EIO, "PMIx: the files of its server are not to be seen here: %s",
-                        getenv("PMIX_SERVER_TMPDIR"));
+        return dd_error(-EIO, "PMIx: the files of its server are not to be seen here, as in a "
+                              "container with a /tmp of its own");
     if (rc == -ENOENT)
         return dd_error(-EIO,
                         "PMIx: rank %u of %s was another program before, and its server serves one",
@@ -395,8 +408,8 @@ static int pmix_join_once(void) {
     static int registered;
     pmix_status_t status;
 
-    /* What the server knows is in its files; asked so, it tells it by a message. Without, PMIx 5
-     * says PMIX_SUCCESS and knows nothing. */
+    /* What the server knows is in files; asked so, it tells it by a message. Without them PMIx 5
+     * says PMIX_SUCCESS and knows nothing. To ask where they can be seen does no harm. */
     if (files_hidden())
         setenv("PMIX_MCA_gds", "hash", 0);
     status = lib->init(&self, NULL, 0);

@@ -201,6 +201,25 @@ for call in (lambda: runtime.exchange("text"), lambda: runtime.exchange(b"", -1)
                     self.assertIn("one process alone PMIx: ", said)
                     self.assertEqual("MPI_Init() of Open MPI 5 fails after it" in said, told, said)
 
+    def test_pmix_whose_files_are_hidden(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library, here = os.path.join(folder, "libpmix.so"), f"/tmp/spmix_appdir_{os.getuid()}_{os.getpid()}.77"
+            code = "#include <stdio.h>\n#include <stdlib.h>\n"
+            code += 'int PMIx_Init(void) { printf("gds %s.\\n", getenv("PMIX_MCA_gds")); fflush(stdout); return -25; /* unreachable */ }\n'
+            code += "".join(f"int PMIx_{name}(void) {{ return 0; }}\n" for name in ("Finalize", "Put", "Commit", "Fence_nb", "Get_nb", "Resolve_nodes", "Error_string"))
+            subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-o", library, "-"], input=code, text=True, check=True)
+            job = dict(SLURM_JOB_ID=str(os.getpid()), SLURM_STEP_ID="77", PMIX_RANK="0", PMIX_NAMESPACE=f"slurm.pmix.{os.getpid()}.77", DDICT_PMIX=library)
+            os.mkdir(here)
+            self.addCleanup(lambda: os.path.isdir(here) and os.rmdir(here))
+            for gone, words, gds in ((False, dict(PMIX_SERVER_TMPDIR=folder), "(null)"), (False, dict(PMIX_SERVER_TMPDIR=folder + "/x"), "hash"),
+                                     (False, dict(PMIX_SERVER_TMPDIR=folder + "/x", PMIX_MCA_gds="mine"), "mine"),
+                                     (False, dict(PMIX_GDS_MODULE="shmem2,hash"), "(null)"), (True, dict(PMIX_GDS_MODULE="shmem2,hash"), "hash"),
+                                     (True, dict(PMIX_GDS_MODULE="ds21,hash"), "(null)")):
+                if gone and os.path.isdir(here):
+                    os.rmdir(here)
+                with self.subTest(gone=gone, words=words):
+                    self.assertIn(f"gds {gds}.\n", self.run_code("runtime.init()", **job, **words))
+
     def test_slurm_and_a_dictionary_leave_pmix_alone(self):
         step = dict(SLURM_JOB_ID="5", SLURM_STEP_ID="0", SLURM_PROCID="1", SLURM_STEP_NUM_TASKS="2", SLURM_NODEID="0", SLURM_STEP_NUM_NODES="1",
                     SLURM_LOCALID="1", SLURM_STEP_TASKS_PER_NODE="2", SLURM_GTIDS="0,1", SLURM_STEP_NODELIST="n1", SLURMD_NODENAME="n1",
