@@ -81,8 +81,8 @@ remains() { # what a job must not leave: one line for each thing
             ss -tlnpH | grep -v slurmd | sed 's/^/listener $n /'"
     done
     find /sys/fs/cgroup -type d -path "*/slurm_${DEVCLUSTER_ID}n*/uid_*" 2>/dev/null | sed 's/^/cgroup /'
-    # v2: beside the jobs' folders there is one, system, of Slurm's own
-    find /sys/fs/cgroup -type d -path "*/${DEVCLUSTER_ID}n*_slurmstepd.scope/*" ! -path '*.scope/system*' 2>/dev/null | sed 's/^/cgroup /'
+    # v2: beside the jobs' folders there are two of Slurm's own, slurmd and system
+    find /sys/fs/cgroup -type d -path "*/${DEVCLUSTER_ID}n*_slurmstepd.scope/*" ! -path '*.scope/system*' ! -path '*.scope/slurmd*' 2>/dev/null | sed 's/^/cgroup /'
 }
 # Slurm 22.05 forgets the freezer's cgroup of a job now and then, when two of its steps end at the same moment, also without us. Nothing else remains then, it is
 # one job's, and it can be removed: no process is in it.
