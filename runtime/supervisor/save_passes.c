@@ -44,6 +44,8 @@ static struct {
     /* final: the dictionary's end waits for it; again: another pass follows; over: all is done */
     bool final, again, over;
     bool stopped; /* the time for saving is over */
+    /* The pass that runs, or ran last, began after the last client had left: it has all. */
+    bool has_all;
     bool hurried;
     struct save_word *got;  /* [nodes], of this pass; what 0: no answer yet */
     struct save_word total; /* of the last whole pass */
@@ -175,6 +177,7 @@ static void children_tell(struct supervisor *s, enum save_what what) {
 
 static void pass_begin(struct supervisor *s) {
     passes.step = PASSING;
+    passes.has_all = passes.final && !passes.stopped;
     passes.pass++;
     passes.began = clock_ns();
     memset(passes.got, 0, s->nodes * sizeof *passes.got);
@@ -200,10 +203,15 @@ static void pass_over(struct supervisor *s, bool complete) {
         }
         passes.whole_at = time(NULL) - (time_t)(passes.took_ms / 1000);
         success_format(s, text, sizeof text);
-    } else
+    }
+    if (passes.stopped)
+        passes.again = false; /* there is no time for another one */
+    if (passes.final && !passes.again && !passes.has_all)
+        complete = false; /* it lacks what was put since it began */
+    if (!complete)
         failure_format(s, text, sizeof text);
     record_save(s, complete, complete ? "" : text);
-    if (passes.final && passes.again && !passes.stopped) {
+    if (passes.again) {
         passes.again = false;
         pass_begin(s);
         return;

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 
+import cluster
 from cluster import BUILD, Dictionary, check, children, main, wait_for
 
 DDICT = os.path.join(BUILD, "ddict")
@@ -446,6 +447,28 @@ def an_early_pass_that_failed_counts_only_if_the_last_one_fails_too():
             check(not mended or manifest(path)["items"] == 50, "%r" % os.listdir(folder))
 
 
+def a_pass_that_began_before_the_last_client_left_is_not_the_last_one():
+    """The time for saving is over while such a pass is at work, and it is done all the same: it may lack what was put since, so not all was saved."""
+    with Folder() as folder:
+        path, log, mark, program = (os.path.join(folder, name) for name in ("saved", "log", "mark", "ddictd"))
+        shutil.copy(cluster.DDICTD, program)
+        with open(os.path.join(folder, "ddict"), "w") as f:  # in the place of `ddict save --stage`: one whose pass ends after it was told to stop
+            f.write("#!/bin/sh\necho ready\nwhile read -r word; do\n  case $word in size) echo size 1 ;; pass) : >%s ;; stop) echo done 1 1 0 0 0.0 ;; esac\ndone\n" % mark)
+        os.chmod(os.path.join(folder, "ddict"), 0o755)
+        program, cluster.DDICTD = cluster.DDICTD, program
+        try:
+            d = Dictionary(managers=1, args=("--save", path, "--save-prefix", "", "--record", log, "--kill-wait", "4", "--save-end", str(int(time.time()) + 4), "--save-lead", "60"))
+        finally:
+            cluster.DDICTD = program
+        with d:
+            wait_for("an early pass to begin", lambda: os.path.exists(mark), 30)
+            ddict(d, "put", "late", "v")
+            d.nodes[0].proc.terminate()
+            check(d.nodes[0].wait(20) == 0, "exit code")
+            check(any(t.startswith("unsaved NOT ALL WAS SAVED") and "the time was over" in t for t in said(d, "unsaved")), "%r" % d.nodes[0].lines[-5:])
+        check([(e["complete"], e["final"]) for e in saves(log)] == [(False, True)], "%r" % saves(log))
+
+
 def parts_that_another_job_removed_are_written_again():
     with Folder() as folder:
         with Dictionary(managers=2, args=("--save", folder, "--save-end", str(int(time.time()) + 4), "--save-lead", "60")) as d:
@@ -532,4 +555,5 @@ def jobs_in_a_chain_go_on_from_one_folder():
 
 main([jobs_in_a_chain_go_on_from_one_folder, it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
       files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, no_link_leads_out_of_the_folder, a_saved_dictionary_is_its_owners_alone, wrong_usage, it_is_saved_at_its_end, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
-      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, an_early_pass_that_failed_counts_only_if_the_last_one_fails_too, parts_that_another_job_removed_are_written_again, parts_that_were_not_published_do_not_pile_up, who_saves_is_killed_and_another_one_does])
+      a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, an_early_pass_that_failed_counts_only_if_the_last_one_fails_too,
+      a_pass_that_began_before_the_last_client_left_is_not_the_last_one, parts_that_another_job_removed_are_written_again, parts_that_were_not_published_do_not_pile_up, who_saves_is_killed_and_another_one_does])
