@@ -56,7 +56,8 @@ static int request_get(spank_t sp, char *request, size_t cap, char *const *env) 
  * script's shell finds a PATH itself). A malloc'ed array of borrowed strings.
  */
 static char **environment_of_up(char **env) {
-    static const char *const needed[] = {"PATH", "SLURM_CONF"};
+    static const char *const needed[] = {"PATH", "SLURM_CONF", "SLURM_CONF_SERVER",
+                                         "SLURM_SACK_SOCKET"};
     static char made[sizeof needed / sizeof *needed][4096];
     size_t n = 0, i, e;
     char **copy;

@@ -29,14 +29,11 @@
 
 /*
  * What Slurm's commands need to find their configuration and to prove who asks goes with them.
- * LD_LIBRARY_PATH, too: where Slurm comes from a module its commands do not start without it. It
- * gains nobody anything, because all that sees it runs as the user who set it, and it already holds
- * for the srun or `ddict` that starts us. LD_PRELOAD does not go: nothing starts by it alone, and
- * what is meant for a program (a profiler, another malloc) is not meant for managers.
+ * LD_LIBRARY_PATH and LD_PRELOAD do not: what a user's modules and virtual environments put there
+ * is meant for programs, and managers would load another libfabric or libsodium than the site's.
  */
 static int variable_kept(const char *entry, int all) {
     static const char *const keep[] = {"PATH",
-                                       "LD_LIBRARY_PATH",
                                        "HOME",
                                        "USER",
                                        "LOGNAME",

@@ -7,12 +7,13 @@
 
 /*
  * The environment for Slurm's commands and for ddictd: only what they need of `from`, because
- * inherited input variables change what srun does in a dozen ways. Kept: PATH, HOME, USER, LOGNAME,
- * LANG, LC_ALL, TZ, SLURM_CONF, SLURM_JWT, SLURM_RESTART_COUNT, and DDICT_* but those that name a
- * dictionary or ask for one. DDICT_INTERNAL=<our pid> is added: it makes our plugin inert in a
- * child of ours; and SLURM_PMIX_DIRECT_CONN=false, for Slurm's PMIx. all: keep everything but those
- * last, add no word for PMIx (no Slurm: ddictd is our own child). malloc'ed array of strings of
- * `from` (borrowed) and ours; NULL without memory.
+ * inherited input variables change what srun does in a dozen ways. Kept: PATH, HOME, USER,
+ * LOGNAME, LANG, LC_ALL, TZ, SLURM_CONF, SLURM_CONF_SERVER, SLURM_JWT, SLURM_SACK_*,
+ * SLURM_RESTART_COUNT, and DDICT_* but those that name a dictionary or ask for one.
+ * DDICT_INTERNAL=<our pid> is added: it makes our plugin inert in a child of ours; and
+ * SLURM_PMIX_DIRECT_CONN=false, for Slurm's PMIx. all: keep everything but those last, add no word
+ * for PMIx (no Slurm: ddictd is our own child). malloc'ed array of strings of `from` (borrowed)
+ * and ours; NULL without memory.
  */
 char **command_environment(char *const *from, int all);
 /* there is room for one more; borrowed */
