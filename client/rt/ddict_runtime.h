@@ -61,9 +61,11 @@
  * PROGRAMS. A PMIx server serves one program of a task. If a script runs several programs, one
  * after the other, the first that uses PMIx has it (`ddict runtime` is one, unless it has
  * --no-pmix). Later ones find their rank by the other ways and meet through the dictionary; without
- * a dictionary they cannot meet. MPI_Init() fails in them.
+ * a dictionary they cannot meet. MPI_Init() fails in them. Ranks of srun with a dictionary
+ * leave PMIx to MPI.
  *
- * END. If a PMIx client ends without a goodbye, Slurm takes that for a crash and kills its step.
+ * END. If a PMIx client (info.how is DDICT_RT_PMIX) ends without a goodbye, Slurm takes that for a
+ * crash and kills its step; other ranks are none, and their step goes on without them.
  * exit() says goodbye, so return from main(), sys.exit() and an unhandled Python exception are
  * covered. Before _exit() and exec call ddict_rt_leave(). abort() and signals are not covered, and
  * end the step as Slurm's --kill-on-bad-exit says.

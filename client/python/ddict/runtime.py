@@ -10,13 +10,13 @@
     runtime.barrier(timeout=30)
     gpu = runtime.bind_gpu("closest")   # before the first use of a GPU
 
-Found through PMIx, or the variables of Slurm, mpirun, torchrun or `ddict run`; otherwise the process is alone. The first use of anything here
+Found by the variables of Slurm, mpirun, torchrun or `ddict run`, or through PMIx; otherwise the process is alone. The first use of anything here
 looks; init() does so earlier. The rules about forks, ends and deaths in ddict_runtime.h (libddict-runtime(3)) also hold here; an uncaught
 exception and sys.exit() are clean ends; call leave() before os._exit().
 
 Attributes: rank, size, local_rank, local_size; node_id and nodes (None if not known); node, the name of this node; how and peers, the way in which
 this was found and in which other ranks are reached; group, a text that only the ranks of this group have; map, whether the node of every rank is
-known; trouble, why PMIx was not used, or "".
+known; trouble, why PMIx was passed over, or "".
 """
 
 import os
