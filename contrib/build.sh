@@ -11,7 +11,8 @@ source_copy() {
         tar -C "$1" --exclude=./.git --exclude='*.o' --exclude='*.lo' --exclude='*.la' --exclude=.libs \
             --exclude=./config.status -cf - . | tar -C "$2" -xf -
     fi
-    chown -R 0:0 "$2" && chmod -R u+rwX,go+rX "$2"
+    [ "$(id -u)" != 0 ] || chown -R 0:0 "$2" || return 1
+    chmod -R u+rwX,go+rX "$2"
 }
 
 # source_build SRC BUILD PREFIX CONFIGURE-OPTIONS... - configure and make; autoreconf once

@@ -19,7 +19,7 @@ settings() { # SED SCRIPT for slurm.conf
 settings_end() {
     cmp -s "$conf.before" "$conf" && return
     cat "$conf.before" >"$conf"
-    "$devcluster" run -u root -- scontrol reconfigure
+    settings ''
 }
 
 if newer 2405; then
@@ -39,7 +39,8 @@ END
 
     t "stepmgr_is_enabled" settings '$a SlurmctldParameters=enable_stepmgr\nPrologFlags=Contain'
     t "a_step_beside_another_one_has_its_dictionary_with_stepmgr" sub salloc -Q -N3 --stepmgr --mem=400M bash -c "
-        srun -N1 -n1 -w ${nodes[0]} --mem=50M sleep 30 & sleep 2
+        srun -N1 -n1 -w ${nodes[0]} --mem=50M sleep 30 &
+        until squeue -h -s -j \$SLURM_JOB_ID -o %i | grep -q '\.0\$'; do sleep 0.1; done
         srun -N2 -n2 -w ${nodes[1]},${nodes[2]} --mem=200M --ddict-mem=64M sh -c 'ddict put \$SLURM_PROCID v && ddict get --wait 20 \$((1 - SLURM_PROCID)) && echo'
         rc=\$?; scancel \$SLURM_JOB_ID.0; wait; exit \$rc"
     is "and_both_tasks_use_it" "$(grep -cx v "$out")" 2
@@ -49,11 +50,11 @@ END
         has "with_a_reason" 'ddict: srun --async does not wait for its step'
         t "and_works_without_a_dictionary" sub salloc -Q -N1 --stepmgr --mem=100M srun --async -N1 -n1 true
     else
-        echo "skip srun --async: this Slurm is older than 26.05"
+        echo "skipped srun --async: this Slurm is older than 26.05"
     fi
     settings_end
 else
-    echo "skip contain_spank, stepmgr and srun --async: this Slurm is older than 24.05"
+    echo "skipped contain_spank, stepmgr and srun --async: this Slurm is older than 24.05"
 fi
 clean_after "nothing_is_left"
 finish

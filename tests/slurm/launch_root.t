@@ -41,6 +41,8 @@ is "the_task_looks_for_its_dictionary_and_does_nothing_else" "$(others '$1 ~ t &
 is "and_is_not_root" "$(awk '$2 == "geteuid" && $3 == 0' "$trace/ours")" ""
 is "nor_is_any_process_that_does_so" "$(awk -v t="$task" '$1 ~ t { pid[$5] = $1 } $2 == "geteuid" && $3 > 0 { user[$5] } END { for (p in pid) if (!(p in user)) print pid[p] }' "$trace/ours")" ""
 is "nor_opens_to_write" "$(awk -v o="$oom" '$1 !~ o && $2 == "openat" && $4 ~ /^O_/ && $4 !~ /^O_RDONLY/' "$trace/ours")" ""
+is "but_that_file" "$(awk -v o="$oom" '/^ *>/ { if (/\/ddict\.so\(/ && !done) { done = 1; f = $0; sub(/.*ddict\.so\(/, "", f); sub(/\+.*/, "", f)
+    if (f ~ o && call ~ /openat\(.*O_(WRONLY|RDWR)/ && call !~ /"\/proc\/self\/oom_score_adj"/) print call } next } { call = $0; done = 0 }' "$trace/all")" ""
 # write, poll, futex and clocks are slurm_info's; the log is open already
 is "the_managers_step_has_a_pipe_and_a_log_and_nothing_else" \
     "$(others '$1 ~ n && $2 !~ /^(pipe2|fstat|newfstatat|fcntl|read|close|write|poll|futex|gettimeofday|clock_gettime|getpid)$/')" ""
