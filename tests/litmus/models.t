@@ -33,7 +33,7 @@ expect() {
 }
 
 # numbers MODEL KIND - "NUMBER NAME" of its variants or mutants
-numbers() { sed -nE "s/^#define +([A-Z_]+) +$2\(([0-9]+)\).*/\2 \1/p" "$1.pml"; }
+numbers() { sed -nE "s/^#define +([A-Z0-9_]+) +$2\(([0-9]+)\).*/\2 \1/p" "$1.pml"; }
 
 for file in *.pml; do
     model=${file%.pml}
