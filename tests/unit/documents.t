@@ -87,10 +87,11 @@ layout=$(told "$src/doc/LAYOUT.md") protocol=$(told "$src/doc/PROTOCOL.md")
 diff <(awk 'NF == 2' <<<"$code" | sort) <(grep -oE '`struct [a-z_]+` \([0-9]+ bytes' <<<"$layout $protocol" | sed -E 's/^`struct ([a-z_]+)` \(([0-9]+) bytes/\1 \2/' | sort -u) ||
     { echo "not ok structs of the source (<) and of LAYOUT or PROTOCOL (>) have other sizes"; bad=1; }
 
-# constants HEADER ENUM PREFIX FILE COLUMNS - the rows "| NAME | NUMBER |" of the table with these columns are the constants of the enum
+# constants HEADER ENUM PREFIX FILE COLUMNS - the rows "| NAME | NUMBER |" of the table with these columns are the constants of the enum, all with a number
 constants() {
     local code told
-    code=$(sed -nE "/^enum $2 \\{/,/^\\}/s/^ +$3([A-Z_]+) = ([0-9]+).*/\1 \2/p" "$src/$1" | sort)
+    code=$(sed -n "/^enum $2 {/,/^}/p" "$src/$1" | tr '\n' ' ' | sed -E 's#/\*([^*]|\*[^/])*\*/##g; s/.*\{//; s/\}.*//' |
+        tr ',' '\n' | sed -E "s/^ *$3//; s/ *= */ /; s/ *\$//" | grep . | sort)
     told=$(awk -F ' *\\| *' -v want="| $5 |" 'index($0, want) == 1 { in_it = 1; next } !/^\|/ { in_it = 0 } in_it && !/^\|-/ { print $2, $3 }' "$src/doc/$4" | sort)
     [ "$(wc -l <<<"$code")" -gt 2 ] || { echo "not ok only these constants of $2 in $1: $code"; bad=1; }
     diff <(echo "$code") <(echo "$told") && return
