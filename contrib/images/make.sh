@@ -23,8 +23,13 @@ root_take() {
 lock_wait() { # -s|-x
     flock -n "$1" 9 && return 0
     echo "images: waiting for another run of $release" >&2
+    local rc
     flock "$1" 9 &
-    wait $! # bash's wait lets a trap run at once
+    child=$!
+    wait "$child" # bash's wait lets a trap run at once
+    rc=$?
+    child=''
+    return $rc
 }
 
 root_make() {
@@ -34,11 +39,11 @@ root_make() {
     [ "$free" -ge $NEEDS ] || { echo "images: $cache has $free GiB free, $release needs $NEEDS" >&2; return 1; }
     part=$root.part
     rm -rf --one-file-system "$part" || return 1
-    rm -f "$root.ready"
     mirror_answers || { echo "images: $mirror does not answer, so there is no $release" >&2; part=''; return 77; }
     echo "images: making $release in $root" >&2
-    # How this machine's apt reaches mirrors holds for the new root, too.
-    apt-config dump | grep -E '^Acquire::(Check|http|https|Retries)' >"$root.apt"
+    # How this machine's apt reaches mirrors holds for the new root, too. A proxy may have a password.
+    rm -f "$root.apt"
+    (umask 077 && apt-config dump | grep -E '^Acquire::(Check|http|https|Retries)' >"$root.apt")
     setsid timeout --kill-after=10 $LIMIT_MAKE unshare --mount --propagation private mmdebstrap --mode=root --variant=apt --format=directory --include=ca-certificates \
         --aptopt="$root.apt" --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
@@ -61,7 +66,8 @@ root_make() {
         tail -n 20 "$log" >&2
         return 1
     fi
-    rm -rf --one-file-system "$root" && mv "$part" "$root" && part='' && touch "$root.ready" || return 1
+    # The old one is good until here.
+    rm -f "$root.ready" && rm -rf --one-file-system "$root" && mv "$part" "$root" && part='' && touch "$root.ready" || return 1
     echo "images: made $release: $(du -sm "$root" | cut -f1) MiB, $((SECONDS - began)) s" >&2
 }
 
