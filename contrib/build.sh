@@ -20,5 +20,5 @@ source_build() {
     local src=$1 build=$2 prefix=$3
     shift 3
     [ -x "$src/configure" ] || (cd "$src" && autoreconf -fi) || return 1
-    mkdir -p "$build" && cd "$build" && "$src/configure" --prefix="$prefix" "$@" && make -j"$(nproc)"
+    mkdir -p "$build" && cd "$build" && "$src/configure" --prefix="$prefix" "$@" && make -j"$(($(nproc) + 1))"
 }
