@@ -77,7 +77,7 @@ int64_t ddict_len(ddict_t *d, int timeout_ms) {
     if (rc < 0)
         return rc;
     int64_t sum = 0;
-    /* acquire: the writer stores num_keys after the writes that it counts */
+    /* as of some moment: writers store num_keys relaxed, so it orders nothing that it counts */
     for (unsigned i = 0; i < s->nlocal; i++)
         sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
     if (s->nlocal < s->managers && (rc = request_all(s, MSG_LEN, SINK_NONE, manager_is_remote,
