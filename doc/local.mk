@@ -32,8 +32,10 @@ EXTRA_DIST += doc/PROTOCOL.md doc/LAYOUT.md doc/STARTUP.md doc/ELECTION.md doc/R
 more_names = for page in $(dist_man_MANS); do sed -n '/^\.SH NAME/{n;s/ \\- .*//;s/[\\,]//g;p;}' \
   $(srcdir)/$$page | tr ' ' '\n' | sed "s|^|$$(basename $$page) |;s|$$| $${page\#\#*.}|"; done | \
   awk '$$1 != $$2 "." $$3'
-install-data-hook:
+after_install += install-names
+after_uninstall += uninstall-names
+install-names:
 	$(more_names) | while read page name section; do \
 	    ln -sf $$page $(DESTDIR)$(mandir)/man$$section/$$name.$$section || exit 1; done
-uninstall-hook:
+uninstall-names:
 	$(more_names) | while read page name section; do rm -f $(DESTDIR)$(mandir)/man$$section/$$name.$$section; done

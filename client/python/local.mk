@@ -41,6 +41,14 @@ client_python__runtime_la_LIBADD = libddict-runtime.la
 # libtool links it again when it is installed, against the installed libddict. (By a variable: automake would drop its own rule.)
 python_install = install-pyddictLTLIBRARIES
 $(python_install): install-libLTLIBRARIES
+# Users cannot write into a folder of root's, so without these files each process of a job would compile the modules again.
+python_compile = cd / && umask 022 && '$(PYTHON)' -m compileall -q -f -d '$(pyddictdir)'
+after_install += install-python-compiled
+after_uninstall += uninstall-python-compiled
+install-python-compiled:
+	d=$$(cd '$(DESTDIR)$(pyddictdir)' && pwd) && $(python_compile) "$$d"
+uninstall-python-compiled:
+	rm -rf '$(DESTDIR)$(pyddictdir)/__pycache__' '$(DESTDIR)$(pyddicttorchdir)/__pycache__'
 else
 EXTRA_DIST += $(python_sources) client/python/runtime/runtime.c
 endif

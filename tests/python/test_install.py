@@ -55,6 +55,16 @@ class Install(DictTest):
         self.assertEqual(said, "[1]\n")
         self.assertEqual(self.d["b"], {"x": 1})
 
+    def test_import_is_cheap(self):
+        import ddict
+        if not (Path(ddict.__file__).parents[4] / "bin/ddictd").exists():
+            self.skipTest("not an installed prefix")
+        code = ("import sys; import ddict, ddict.results, ddict.runtime\n"
+                "print(*(m.__name__ for m in list(sys.modules.values()) if m.__name__.startswith('ddict.') and getattr(m, '__cached__', None) and "
+                "not __import__('os').path.exists(m.__cached__)))\nprint(*(m for m in ('asyncio', 'numpy', 'torch') if m in sys.modules))\n")
+        said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertEqual(said, "\n\n", "modules that are not compiled; modules that need not be loaded")
+
     def test_without_libddict_the_reason_is_said(self):
         copy = self.folder / "source"
         shutil.copytree(SOURCE, copy)

@@ -6,7 +6,6 @@ polls when the descriptor of the set is readable. Some waits of concurrent.futur
 a thread is started, which sleeps in poll() until no request is under way any more.
 """
 
-import asyncio
 import atexit
 import concurrent.futures
 import os
@@ -130,6 +129,7 @@ class Future(_base):
             warnings.warn(f"put_async({self._put[0]!r}, ...) failed, and nobody asked: {type(self._exception).__name__}: {self._exception}", RuntimeWarning, stacklevel=2)
 
     async def _wait(self):
+        import asyncio  # not before it is needed: it is half of what `import ddict` costs
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         thread = threading.get_ident()
