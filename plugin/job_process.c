@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define CGROUPS_MAX 8192 /* bytes of /proc/PID/cgroup; a longer one is not believed */
+#define SLUID_LEN   14
 
 /* The whole file, 0-terminated; 0 or -1. */
 static int file_read(const char *path, char *text, size_t cap) {
@@ -65,27 +66,43 @@ static const char *cgroup_find(const char *text, int v2, size_t *len) {
     return NULL;
 }
 
+/* Whether the n bytes at `name` are a job's id as Slurm writes it since 26.05, also for a folder of
+ * cgroup v2: "s6KSM812C9N100". */
+static int is_sluid(const char *name, size_t n) {
+    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+    return n == SLUID_LEN && *name == 's' && strspn(name + 1, digits) >= n - 1;
+}
+
+/* The bytes of slurmstepd's own path up to the end of its job's folder, the last one that may be
+ * it: a whole cluster can run in a job of another one. 0: none. */
+static size_t folder_find(const char *mine, size_t len, uint32_t job, int v2) {
+    char folder[32];
+    size_t n = (size_t)snprintf(folder, sizeof folder, "job_%" PRIu32, job), at, part, head = 0;
+
+    for (at = 0; at < len; at += 1 + part) {
+        const char *name = mine + at + 1; /* behind the slash */
+
+        part = 0;
+        while (at + 1 + part < len && name[part] != '/')
+            part++;
+        if ((part == n && memcmp(name, folder, n) == 0) || (v2 && is_sluid(name, part)))
+            head = at + 1 + part;
+    }
+    return head;
+}
+
 /* Whether both are in the same folder of this job, and `its` is below that in the batch step's;
  * with v2 in `user` of that, because slurmstepd itself is beside `user`. */
 static int cgroups_agree(const char *mine, const char *its, uint32_t job, int v2) {
-    const char *below = v2 ? "/step_batch/user" : "/step_batch", *at, *end;
-    char folder[32];
+    const char *below = v2 ? "/step_batch/user" : "/step_batch";
     size_t mine_len, its_len, head, n = strlen(below);
 
     mine = cgroup_find(mine, v2, &mine_len);
     its = cgroup_find(its, v2, &its_len);
-    if (!mine || !its)
-        return 0;
-    snprintf(folder, sizeof folder, "/job_%" PRIu32, job);
-    for (at = strstr(mine, folder); at && at < mine + mine_len; at = strstr(at + 1, folder)) {
-        end = at + strlen(folder);
-        if (end <= mine + mine_len && (end == mine + mine_len || *end == '/'))
-            break;
-    }
-    if (!at || at >= mine + mine_len)
-        return 0;
-    head = (size_t)(at - mine) + strlen(folder);
-    if (its_len < head + n || memcmp(mine, its, head) != 0 || memcmp(its + head, below, n) != 0)
+    head = mine && its ? folder_find(mine, mine_len, job, v2) : 0;
+    if (head == 0 || its_len < head + n || memcmp(mine, its, head) != 0 ||
+        memcmp(its + head, below, n) != 0)
         return 0;
     return its_len == head + n || its[head + n] == '/';
 }

@@ -346,7 +346,9 @@ END_TEST
 START_TEST(who_is_named_at_the_end_of_a_script_is_looked_at) {
     static const char v1[] = "12:pids:/\n6:freezer:/slurm_n1/uid_7/job_17\n4:memory:/slurm_n1/"
                              "uid_7/job_17/step_batch\n0::/\n",
-                      v2[] = "0::/system.slice/slurmstepd.scope/job_17/step_batch/slurm\n";
+                      v2[] = "0::/system.slice/slurmstepd.scope/job_17/step_batch/slurm\n",
+                      sluid[] = "0::/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX800/step_batch/"
+                                "slurm\n"; /* Slurm 26.05 */
     static const struct {
         const char *mine, *its;
         int belongs;
@@ -379,6 +381,23 @@ START_TEST(who_is_named_at_the_end_of_a_script_is_looked_at) {
         {v2, "0::/system.slice/slurmstepd.scope/job_18/step_batch/user/task_0\n", 0},
         {v2, "0::/user.slice/user-7.slice/user@7.service/job_17/step_batch/user/task_0\n", 0},
         {v2, "0::/user.slice/system.slice/slurmstepd.scope/job_17/step_batch/user\n", 0},
+        {sluid, "0::/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX800/step_batch/user/task_0\n",
+         1},
+        {sluid, "0::/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX800/step_batch/user", 1},
+        {sluid, "0::/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX800/step_batch/slurm\n", 0},
+        {sluid, "0::/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX800/step_0/user/task_0\n", 0},
+        {sluid, "0::/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX801/step_batch/user/task_0\n",
+         0},
+        {sluid, "0::/s07HM83WGBX800/step_batch/user/task_0\n", 0},
+        /* a cluster that runs in a job of another one */
+        {"0::/a.scope/s07HM83WGBX800/step_0/user/b.scope/job_17/step_batch/slurm\n",
+         "0::/a.scope/s07HM83WGBX800/step_0/user/b.scope/job_17/step_batch/user/task_0\n", 1},
+        {"0::/a.scope/s07HM83WGBX80/step_batch/slurm\n",
+         "0::/a.scope/s07HM83WGBX80/step_batch/user/task_0\n", 0},
+        {"0::/a.scope/slurmstepd.sco/step_batch/slurm\n",
+         "0::/a.scope/slurmstepd.sco/step_batch/user/task_0\n", 0},
+        {"6:freezer:/a/s07HM83WGBX800/step_batch\n",
+         "6:freezer:/a/s07HM83WGBX800/step_batch/task_0\n", 0},
     };
     static const char *const wrong[] = {"",
                                         "s",
