@@ -137,46 +137,70 @@ static uint64_t limit_left(uint64_t limit, uint64_t used) {
     return used + reserve < limit ? limit - used - reserve : 0;
 }
 
-static uint64_t level_limit(const struct memory_cgroup *c, const char *dir) {
-    uint64_t limit = number_read(dir, c->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
-    if (c->v2) {
-        /* above it the kernel slows us to a crawl */
-        uint64_t high = number_read(dir, "memory.high", NO_LIMIT);
-        if (high < limit)
-            limit = high;
-    }
-    return limit;
+/* One of our cgroups, from our own up to the root of what is mounted. */
+struct level {
+    bool v2;
+    size_t mount;             /* bytes of dir before the cgroup's path */
+    char dir[2 * PATH_BYTES]; /* its folder */
+};
+
+static bool level_first(struct level *l, const struct memory_cgroup *c) {
+    l->v2 = c->v2;
+    l->mount = strlen(c->mount);
+    snprintf(l->dir, sizeof l->dir, "%s%s", c->mount, c->path);
+    return c->found;
 }
 
-static uint64_t level_room(const struct memory_cgroup *c, const char *dir, uint64_t *limit) {
-    *limit = level_limit(c, dir);
-    if (*limit >= NO_LIMIT)
+static bool level_next(struct level *l) {
+    char *up = strrchr(l->dir + l->mount, '/');
+    if (up)
+        *up = 0;
+    return up;
+}
+
+static void limit_call(const struct level *l, const char *what, uint64_t limit) {
+    char size[24];
+    snprintf(limit_name, sizeof limit_name, "%s of cgroup %.*s (%s)", what, PATH_BYTES,
+             l->dir[l->mount] ? l->dir + l->mount : "/", size_format(size, sizeof size, limit));
+}
+
+static uint64_t level_high(const struct level *l) {
+    return l->v2 ? number_read(l->dir, "memory.high", NO_LIMIT) : NO_LIMIT;
+}
+
+static uint64_t level_used(const struct level *l) {
+    return number_read(l->dir, l->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
+}
+
+static uint64_t level_max(const struct level *l) {
+    return number_read(l->dir, l->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
+}
+
+/* Above memory.high the kernel slows us to a crawl, so that is a limit, too. */
+static uint64_t level_limit(const struct level *l) {
+    uint64_t limit = level_max(l), high = level_high(l);
+    return high < limit ? high : limit;
+}
+
+static uint64_t level_room(const struct level *l, uint64_t limit) {
+    if (limit >= NO_LIMIT)
         return UINT64_MAX;
-    uint64_t used = number_read(dir, c->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
-    if (limit_left(*limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE)
-        return limit_left(*limit, used);
-    uint64_t files = files_droppable(dir, c->v2);
-    return limit_left(*limit, used > files ? used - files : 0);
+    uint64_t used = level_used(l);
+    if (limit_left(limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE)
+        return limit_left(limit, used);
+    uint64_t files = files_droppable(l->dir, l->v2);
+    return limit_left(limit, used > files ? used - files : 0);
 }
 
 static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
-    char path[PATH_BYTES], dir[2 * PATH_BYTES], size[24];
-    if (!c->found)
-        return;
-    strcpy(path, c->path);
-    for (;;) {
-        uint64_t limit;
-        snprintf(dir, sizeof dir, "%s%s", c->mount, path);
-        uint64_t here = level_room(c, dir, &limit);
-        if (here < *room) {
-            *room = here;
-            snprintf(limit_name, sizeof limit_name, "the memory limit of cgroup %s (%s)",
-                     *path ? path : "/", size_format(size, sizeof size, limit));
-        }
-        char *up = strrchr(path, '/');
-        if (!up)
-            return;
-        *up = 0;
+    struct level l;
+    for (bool more = level_first(&l, c); more; more = level_next(&l)) {
+        uint64_t max = level_max(&l), high = level_high(&l), limit = high < max ? high : max;
+        uint64_t here = level_room(&l, limit);
+        if (here >= *room)
+            continue;
+        *room = here;
+        limit_call(&l, high < max ? "memory.high" : "the memory limit", limit);
     }
 }
 
@@ -199,16 +223,11 @@ uint64_t memlimit_room(const char **limit) {
 }
 
 static uint64_t cgroup_limit(const struct memory_cgroup *c, uint64_t least) {
-    char path[PATH_BYTES], dir[2 * PATH_BYTES], *up = path;
-    if (!c->found)
-        return least;
-    for (strcpy(path, c->path); up; *up = 0) {
-        snprintf(dir, sizeof dir, "%s%s", c->mount, path);
-        uint64_t limit = level_limit(c, dir);
+    struct level l;
+    for (bool more = level_first(&l, c); more; more = level_next(&l)) {
+        uint64_t limit = level_limit(&l);
         if (limit < least)
             least = limit;
-        if (!(up = strrchr(path, '/')))
-            break;
     }
     return least;
 }
@@ -217,6 +236,41 @@ uint64_t memlimit_total(void) {
     uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     pthread_once(&once, memlimit_find);
     return cgroup_limit(&cgroups[1], cgroup_limit(&cgroups[0], machine));
+}
+
+bool memlimit_slowed(const char **limit) {
+    struct level l;
+    pthread_once(&once, memlimit_find);
+    *limit = limit_name;
+    for (bool more = level_first(&l, &cgroups[1]); more; more = level_next(&l)) {
+        uint64_t high = level_high(&l);
+        if (high < NO_LIMIT && level_used(&l) > high) {
+            limit_call(&l, "memory.high", high);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* cgroup v1 does not count by level: there the smallest limit is named. */
+const char *memlimit_reached(void) {
+    char text[4096];
+    uint64_t least = NO_LIMIT;
+    struct level l;
+    pthread_once(&once, memlimit_find);
+    limit_name[0] = 0;
+    for (int i = 0; i < 2; i++)
+        for (bool more = level_first(&l, &cgroups[i]); more; more = level_next(&l)) {
+            uint64_t max = level_max(&l);
+            bool reached = l.v2 && file_read(l.dir, "memory.events.local", text, sizeof text) &&
+                           field_value(text, "oom") > 0;
+            if (max < least || (reached && max < NO_LIMIT))
+                limit_call(&l, "the memory limit", max);
+            if (reached)
+                return limit_name;
+            least = max < least ? max : least;
+        }
+    return limit_name;
 }
 
 uint64_t memlimit_kills(void) {

@@ -277,6 +277,12 @@ uint64_t memlimit_total(void);
 /* How many processes of our own cgroup the kernel has ended for lack of memory since it was made; 0
  * where it does not say. */
 uint64_t memlimit_kills(void);
+/* Whether a cgroup of ours has more memory than its memory.high (v2): the kernel then stops each
+ * process of it for moments, as soon as it takes memory. *limit names it, as above. */
+bool memlimit_slowed(const char **limit);
+/* The limit for which the kernel has ended a process of ours, as memlimit_room() names one; "" where
+ * nobody knows. */
+const char *memlimit_reached(void);
 void memlimit_find(void); /* look again which cgroup we are in; otherwise done once a process */
 
 #endif

@@ -128,10 +128,12 @@ static void manager_died(struct local_manager *mgr, int status) {
         WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
     if (!s->lost)
         s->lost_memory = memory;
+    const char *limit = memory ? memlimit_reached() : "";
     if (memory)
-        supervisor_lost(s, "manager %u on node %s was killed because %s", mgr->id, s->node,
+        supervisor_lost(s, "manager %u on node %s was killed because %s%s%s", mgr->id, s->node,
                         getenv("SLURM_JOB_ID") ? "the job ran out of memory (--mem)"
-                                               : "memory ran out");
+                                               : "memory ran out",
+                        *limit ? ": " : "", limit);
     else if (WIFSIGNALED(status))
         supervisor_lost(s, "manager %u on node %s died (signal %d)", mgr->id, s->node,
                         WTERMSIG(status));

@@ -131,6 +131,9 @@ struct supervisor {
     int exit_code;
     struct timer start_timer;
     struct timer watch;
+    /* by our timers: when memory went above memory.high, and when it was last seen there; 0: not */
+    uint64_t slowed_from, slowed_to;
+    bool slowed_said;
 
     struct status_page *status_page;
     int status_page_ro_fd;

@@ -6,16 +6,22 @@
  * its state in the kernel, and after a longer time it is lost. Otherwise a process that is stopped,
  * waits for a disk that does not answer, or loops forever in one call would hang the whole
  * dictionary, and nobody would know which one it is.
+ *
+ * Where a cgroup of the job has more memory than its memory.high, the kernel stops each process that
+ * takes memory for up to 2 s at a time, in D state. That is said once, and managers get more time.
  */
 #include "watch.h"
 
 #include "life_events.h"
 #include "managers.h"
+#include "startup_output.h"
 #include "supervisor.h"
 #include <base/log.h>
 #include <base/process.h>
 
 #include <stdio.h>
+
+#define SLOWED "its memory is above memory.high, and the kernel slows it"
 
 static const char *state_text(char state) {
     switch (state) {
@@ -34,9 +40,28 @@ static const char *state_text(char state) {
     }
 }
 
-/* The longest silence allowed. A manager that runs may be starved or busy: it gets more time. */
-static unsigned limit_ms(char state) {
-    return state == 'R' ? DD_MANAGER_BUSY_MS : DD_MANAGER_LOST_MS;
+/* The longest silence allowed. A manager that runs may be starved or busy, and one whose memory is
+ * above memory.high is slowed: it gets more time. */
+static unsigned limit_ms(char state, bool slowed) {
+    return slowed || state == 'R' ? DD_MANAGER_BUSY_MS : DD_MANAGER_LOST_MS;
+}
+
+/* Moments above memory.high are usual, so only what lasts is said, and once. */
+static void memory_check(struct supervisor *s, uint64_t now) {
+    const char *limit;
+    if (!memlimit_slowed(&limit)) {
+        if (now - s->slowed_to > DD_MANAGER_LOST_MS * 1000000ull)
+            s->slowed_from = s->slowed_to = 0;
+        return;
+    }
+    s->slowed_from = s->slowed_from ? s->slowed_from : now;
+    s->slowed_to = now;
+    if (s->slowed_said || now - s->slowed_from < DD_MANAGER_SAY_MS * 1000000ull)
+        return;
+    s->slowed_said = true;
+    log_warn("node %s is above %s: the kernel slows all that takes memory there", s->node, limit);
+    startup_print("warn node %s is above %s: the kernel slows all that takes memory there", s->node,
+                  limit);
 }
 
 static void manager_check(struct local_manager *mgr, uint64_t now) {
@@ -58,24 +83,27 @@ static void manager_check(struct local_manager *mgr, uint64_t now) {
     if (ms < DD_MANAGER_SAY_MS)
         return;
     char state = process_state(mgr->pid);
+    bool slowed = s->slowed_to && (state == 'D' || state == 'S'); /* S: for a lock of one in D */
+    const char *why = slowed ? SLOWED : state_text(state);
     if (!mgr->silent)
         log_warn("manager %u on node %s (pid %d) has not answered for %u s: %s", mgr->id, s->node,
-                 (int)mgr->pid, (unsigned)(ms / 1000), state_text(state));
+                 (int)mgr->pid, (unsigned)(ms / 1000), why);
     mgr->silent = true;
-    if (ms < limit_ms(state))
+    if (ms < limit_ms(state, slowed))
         return;
     if (!s->lost)
         s->lost_manager = mgr->id;
     if (!s->lost)
         s->lost_node = s->node_id;
     supervisor_lost(s, "manager %u on node %s (pid %d) has not answered for %u s: %s", mgr->id,
-                    s->node, (int)mgr->pid, (unsigned)(ms / 1000), state_text(state));
+                    s->node, (int)mgr->pid, (unsigned)(ms / 1000), why);
 }
 
 static void watch_fire(struct timer *t) {
     struct supervisor *s =
         (struct supervisor *)(void *)((char *)t - offsetof(struct supervisor, watch));
     uint64_t now = timers_now(&s->timers);
+    memory_check(s, now);
     for (unsigned i = 0; i < s->local_n && s->stage < STAGE_ENDING; i++)
         if (s->local[i].pid > 0)
             manager_check(&s->local[i], now);

@@ -116,10 +116,83 @@ START_TEST(the_smallest_ancestor_counts_v2) {
 }
 END_TEST
 
+/* As slurmstepd 26.05 made it: the folder of the job is its SLUID, and the tasks' limits are those of
+ * their step's `user`, of which Slurm sets memory.high to the same. */
+START_TEST(the_folder_of_a_job_can_be_its_sluid) {
+#define JOB "/cg/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX800"
+    put_file("/proc/self/cgroup",
+             "0::/system.slice/u1n1_slurmstepd.scope/s07HM83WGBX800/step_1/user/task_0\n");
+    put_file("/proc/self/mountinfo", "30 29 0:27 / /cg rw,relatime - cgroup2 cgroup2 rw\n");
+    put_file(JOB "/step_1/user/task_0/memory.max", "max\n");
+    put_file(JOB "/step_1/user/task_0/memory.high", "max\n");
+    put_file(JOB "/step_1/user/task_0/memory.current", "%llu\n", 470 * MIB);
+    put_file(JOB "/step_1/user/memory.max", "%llu\n", 700 * MIB);
+    put_file(JOB "/step_1/user/memory.high", "%llu\n", 700 * MIB);
+    put_file(JOB "/step_1/user/memory.current", "%llu\n", 470 * MIB);
+    put_file(JOB "/step_1/memory.max", "max\n");
+    put_file(JOB "/step_1/memory.high", "max\n");
+    put_file(JOB "/step_1/memory.current", "%llu\n", 474 * MIB);
+    put_file(JOB "/memory.max", "%llu\n", 700 * MIB);
+    put_file(JOB "/memory.high", "%llu\n", 700 * MIB);
+    put_file(JOB "/memory.current", "%llu\n", 500 * MIB);
+    ck_assert_uint_eq(room(), 200 * MIB - DD_MEM_RESERVE);
+    ck_assert_str_eq(limit_text(), "the memory limit of cgroup /system.slice/"
+                                   "u1n1_slurmstepd.scope/s07HM83WGBX800 (700.0 MiB)");
+    /* the limit of the running job is lowered */
+    put_file(JOB "/memory.max", "%llu\n", 520 * MIB);
+    put_file(JOB "/memory.high", "%llu\n", 520 * MIB);
+    ck_assert_uint_eq(room(), 0);
+    ck_assert_str_eq(limit_text(), "the memory limit of cgroup /system.slice/"
+                                   "u1n1_slurmstepd.scope/s07HM83WGBX800 (520.0 MiB)");
+    put_file(JOB "/step_1/user/memory.events.local", "oom 0\noom_kill 0\n");
+    put_file(JOB "/memory.events.local", "oom 1\noom_kill 0\n");
+    ck_assert_str_eq(memlimit_reached(), limit_text());
+}
+END_TEST
+
 START_TEST(memory_high_counts_as_a_limit) {
     v2_tree();
     put_file("/cg/system.slice/job_7/memory.high", "%llu\n", 2 * GIB);
     ck_assert_uint_eq(room(), 1 * GIB - DD_MEM_RESERVE);
+    ck_assert_str_eq(limit_text(), "memory.high of cgroup /system.slice/job_7 (2.0 GiB)");
+    /* Slurm sets both to the same */
+    put_file("/cg/system.slice/job_7/memory.high", "%llu\n", 4 * GIB);
+    ck_assert_uint_eq(room(), 3 * GIB - DD_MEM_RESERVE);
+    ck_assert_str_eq(limit_text(), "the memory limit of cgroup /system.slice/job_7 (4.0 GiB)");
+}
+END_TEST
+
+START_TEST(what_is_above_memory_high_is_slowed) {
+    const char *limit;
+    v2_tree();
+    put_file("/cg/system.slice/job_7/step_1/memory.high", "max\n");
+    put_file("/cg/system.slice/job_7/memory.high", "%llu\n", 1 * GIB);
+    memlimit_find();
+    ck_assert(!memlimit_slowed(&limit));
+    put_file("/cg/system.slice/job_7/memory.current", "%llu\n", 1 * GIB + 4096);
+    ck_assert(memlimit_slowed(&limit));
+    ck_assert_str_eq(limit, "memory.high of cgroup /system.slice/job_7 (1.0 GiB)");
+    put_file("/cg/system.slice/job_7/memory.high", "max\n");
+    ck_assert(!memlimit_slowed(&limit));
+}
+END_TEST
+
+START_TEST(the_limit_that_was_reached_is_named) {
+    v2_tree();
+    memlimit_find();
+    /* nobody says which one: the smallest */
+    ck_assert_str_eq(memlimit_reached(),
+                     "the memory limit of cgroup /system.slice/job_7 (4.0 GiB)");
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 3 * GIB);
+    put_file("/cg/system.slice/job_7/step_1/memory.events.local", "low 0\nhigh 9\nmax 9\noom 0\n");
+    put_file("/cg/system.slice/job_7/memory.events.local", "low 0\nhigh 0\nmax 9\noom 2\n");
+    ck_assert_str_eq(memlimit_reached(),
+                     "the memory limit of cgroup /system.slice/job_7 (4.0 GiB)");
+    files = 0;
+    put_file("/proc/self/cgroup", "0::/a\n");
+    put_file("/proc/self/mountinfo", V2_MOUNT);
+    memlimit_find();
+    ck_assert_str_eq(memlimit_reached(), "");
 }
 END_TEST
 
@@ -227,8 +300,9 @@ START_TEST(populating_stops_before_the_limit) {
 END_TEST
 
 UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit,
-               the_smallest_ancestor_counts_v2, memory_high_counts_as_a_limit,
-               file_pages_that_can_be_dropped_are_room, the_smallest_ancestor_counts_v1,
-               a_container_sees_its_cgroup_as_the_root, of_a_small_limit_an_eighth_is_kept,
-               files_that_make_no_sense_are_no_limit, the_arena_stops_before_the_limit_and_names_it,
-               populating_stops_before_the_limit)
+               the_smallest_ancestor_counts_v2, the_folder_of_a_job_can_be_its_sluid,
+               memory_high_counts_as_a_limit, what_is_above_memory_high_is_slowed,
+               the_limit_that_was_reached_is_named, file_pages_that_can_be_dropped_are_room,
+               the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
+               of_a_small_limit_an_eighth_is_kept, files_that_make_no_sense_are_no_limit,
+               the_arena_stops_before_the_limit_and_names_it, populating_stops_before_the_limit)
