@@ -65,6 +65,46 @@ write_gpus() {
     echo "Name=gpu File=$dir/etc/gpu/nvidia[0-$((gpus - 1))] Flags=nvidia_gpu_env" >"$dir/etc/slurm/gres.conf"
 }
 
+write_keys() {
+    dd if=/dev/urandom of="$dir/munge/key" bs=128 count=1 status=none && chmod 400 "$dir/munge/key" || return 1
+    chmod 711 "$dir/munge"
+    [ "$auth" = slurm ] || return 0
+    (umask 077 && dd if=/dev/urandom of="$dir/etc/slurm/slurm.key" bs=1024 count=1 status=none) && : >"$dir/etc/private_run"
+}
+
+auth_lines() {
+    if [ "$auth" = slurm ]; then
+        printf "%s\n" AuthType=auth/slurm CredType=auth/slurm
+        return
+    fi
+    echo "AuthType=auth/munge
+AuthInfo=socket=$dir/munge/sock
+CredType=cred/munge"
+}
+
+# set_lines FILE: each line of --set takes the place of those with its word, or is one more
+set_lines() {
+    local line word
+    for line in "${extra[@]}"; do
+        word=${line%%=*}
+        case $word in NodeName | PartitionName) ;; *) sed -i "/^$word=/Id" "$1" || return 1 ;; esac
+    done
+    [ ${#extra[@]} = 0 ] || printf '%s\n' "${extra[@]}" >>"$1"
+}
+
+# A node without configuration has the key alone; what slurmctld sends must not name a plugstack.conf of its own.
+write_configless() {
+    local etc=$dir/etc/configless/slurm
+    : >"$dir/etc/private_run"
+    mkdir -p "$etc" && sed -i '/^PlugStackConfig=/d' "$dir/etc/slurm/slurm.conf" || return 1
+    [ ! -e "$dir/etc/slurm/slurm.key" ] || cp -p "$dir/etc/slurm/slurm.key" "$etc/" || return 1
+    if grep -q '^SlurmctldParameters=' "$dir/etc/slurm/slurm.conf"; then
+        sed -i '/^SlurmctldParameters=/s/$/,enable_configless/' "$dir/etc/slurm/slurm.conf"
+    else
+        echo SlurmctldParameters=enable_configless >>"$dir/etc/slurm/slurm.conf"
+    fi
+}
+
 write_conf() { # v1|v2|none
     local kind=$1 track=proctrack/cgroup task=task/cgroup
     [ "$kind" = none ] && track=proctrack/linuxproc task=task/none
@@ -86,8 +126,7 @@ write_conf() { # v1|v2|none
         for host in "${hosts[@]}"; do n=$((n + 1)); echo "$net.$n $host"; done
     } >"$dir/etc/hosts"
 
-    dd if=/dev/urandom of="$dir/munge/key" bs=128 count=1 status=none && chmod 400 "$dir/munge/key" || return 1
-    chmod 711 "$dir/munge"
+    write_keys || return 1
 
     {
         cat <<END
@@ -97,9 +136,7 @@ SlurmctldPort=$port
 SlurmdPort=$((port + 1))
 SlurmUser=root
 SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket=$dir/munge/sock
-CredType=cred/munge
+$(auth_lines)
 StateSaveLocation=$dir/state
 SlurmdSpoolDir=$dir/spool/%n
 SlurmctldPidFile=$dir/run/slurmctld.pid
@@ -126,8 +163,9 @@ END
             echo "NodeName=$host NodeHostname=$host NodeAddr=$host CPUs=$cpus RealMemory=$mem$gres"
         done
         echo "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
-        [ ${#extra[@]} = 0 ] || printf '%s\n' "${extra[@]}"
     } >"$dir/etc/slurm/slurm.conf"
+    set_lines "$dir/etc/slurm/slurm.conf" || return 1
+    [ "$configless" = no ] || write_configless || return 1
 
     # Cores are not bound, because a node may claim more CPUs than the host has.
     {

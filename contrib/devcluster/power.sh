@@ -55,7 +55,7 @@ power_on() {
     fi
     if ! slurmd_runs "$host"; then
         since=$(date +%s)
-        in_host "$host" slurmd -D -N "$host" || die "cannot start slurmd on '$host'"
+        slurmd_up "$host" || die "cannot start slurmd on '$host'"
     fi
     disown -a
     wait_for "$LIMIT_UP" "$host in service" node_in_service "$host" "$since" || exit 1
