@@ -156,7 +156,7 @@ ReturnToService=2
 KillWait=5
 SlurmdTimeout=60
 SlurmdParameters=config_overrides
-SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=100000
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,sched_min_interval=100000,bf_interval=1
 END
         [ "$gpus" = 0 ] || { write_gpus && gres=" Gres=gpu:$gpus" && echo "GresTypes=gpu"; }
         for host in "${hosts[@]}"; do
