@@ -4,10 +4,22 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+unsigned job_of_component(unsigned job, const char *het_size, const char *job_id) {
+    char *end;
+    unsigned long id;
+
+    if (!het_size || *het_size == '\0' || !job_id)
+        return job;
+    id = strtoul(job_id, &end, 10);
+    return end != job_id && *end == '\0' && id > 0 && id <= UINT32_MAX ? (unsigned)id : job;
+}
 
 void step_name(char name[NAME_CAP], unsigned job, unsigned step) {
     snprintf(name, NAME_CAP, "%u.%u.%u", geteuid(), job, step);

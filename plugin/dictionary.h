@@ -25,6 +25,13 @@
  */
 #define REFUSED_VARIABLE "SLURM_DDICT_REFUSED"
 
+/*
+ * The job whose dictionary it is. A component of a heterogeneous job is a job of its own to SPANK;
+ * the job is the first component's, as $SLURM_JOB_ID says where there is $SLURM_HET_SIZE (also in a
+ * job that was submitted from within a heterogeneous one: then it is its own). Texts may be NULL.
+ */
+unsigned job_of_component(unsigned job, const char *het_size, const char *job_id);
+
 /* The name of the dictionary of a step, "uid.job.step", or of a whole job, "uid.job.job". */
 void step_name(char name[NAME_CAP], unsigned job, unsigned step);
 void job_name(char name[NAME_CAP], unsigned job);

@@ -28,8 +28,10 @@ static int of_job;      /* srun: the job asked for a dictionary of all its steps
 static int in_job;      /* srun was started in a job, or for one */
 static char job_id[16]; /* the job that we were started in */
 static char tasks[32];  /* srun: what its tasks are told */
-/* calls of options_judge: one for each component of a het job or step */
+/* calls of options_judge: one for each component of a heterogeneous job or step; what was given for
+ * the first one */
 static int judged;
+static struct ask_options of_first;
 
 /* Slurm calls this for the environment first, and maybe twice with one value. In slurmstepd the
  * value is not looked at. */
@@ -315,22 +317,45 @@ static int job_asked(spank_t sp) {
     return scope_is(rc == ESPANK_SUCCESS ? scope : getenv(SCOPE_VARIABLE), "job");
 }
 
+/* There is one dictionary, and one request for it, which goes on with the first component: an
+ * option may be said again, but not anew. The variables come once more with each component, and
+ * what was typed for the first one wins over them. */
+static void components_judge(void) {
+    int i;
+
+    for (i = 0; i < OPTS; i++) {
+        const char *first = of_first.value[i], *now = given.value[i];
+
+        if (!now || (first && strcmp(first, now) == 0))
+            continue;
+        if (!first || given_by(i) == BY_OPTION)
+            plugin_fail("%s=%.60s: all components of a heterogeneous job have one dictionary; ask "
+                        "for it before the first \":\"",
+                        name_of(i), now);
+        free((void *)(uintptr_t)now);
+        given.value[i] = strdup(first);
+    }
+}
+
 void options_judge(spank_t sp, int ac, char **av) {
     int allocator = spank_context() == S_CTX_ALLOCATOR, i;
 
     if (inert)
         return;
+    if (judged++ > 0) {
+        components_judge();
+        return;
+    }
+    of_first = given;
+    for (i = 0; i < OPTS; i++) /* an option that is given again frees its text */
+        of_first.value[i] = given.value[i] ? strdup(given.value[i]) : NULL;
     of_job = !allocator && job_id[0] != '\0' && job_asked(sp);
-    judged++;
     scope_judge(allocator);
     if (options_scope() == SCOPE_NONE) {
         for (i = 0; i < OPTS; i++)
             lonely_judge(i);
         return;
     }
-    if (judged > 1 || (in_job && !allocator && getenv("SLURM_HET_SIZE")))
-        plugin_fail(
-            "--ddict-managers and --ddict-mem do not work with heterogeneous jobs and steps");
     given_judge(ac, av);
     if (options_scope() == SCOPE_JOB)
         others_warn();

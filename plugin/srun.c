@@ -123,6 +123,7 @@ void srun_step_begin(spank_t sp, int ac, char **av) {
     if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
         spank_get_item(sp, S_JOB_STEPID, &step) != ESPANK_SUCCESS)
         plugin_fail("Slurm does not say which step this is");
+    job = job_of_component(job, getenv("SLURM_HET_SIZE"), getenv("SLURM_JOB_ID"));
     snprintf(id, sizeof id, "%" PRIu32, job);
     if (scope == SCOPE_JOB && (!in_job || strcmp(in_job, id) != 0)) {
         /* --jobid: our job's dictionary is not for another job */

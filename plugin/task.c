@@ -73,6 +73,7 @@ static void task_end(spank_t sp, const char *why, const char *name) {
 void task_begin(spank_t sp, int ac, char **av) {
     char name[NAME_CAP], of_job[NAME_CAP], node[128], refused[NAME_CAP];
     uint32_t job, step;
+    char het[16], id[16];
     int i;
 
     if (spank_get_item(sp, S_JOB_ID, &job) != ESPANK_SUCCESS ||
@@ -86,6 +87,8 @@ void task_begin(spank_t sp, int ac, char **av) {
         batch_task(sp, job, ac, av);
         return;
     }
+    job = job_of_component(job, task_variable(sp, "SLURM_HET_SIZE", het, sizeof het),
+                           task_variable(sp, "SLURM_JOB_ID", id, sizeof id));
     task_variable(sp, "SLURMD_NODENAME", node, sizeof node);
     task_variable(sp, REFUSED_VARIABLE, refused, sizeof refused);
     step_name(name, job, step);

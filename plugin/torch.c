@@ -8,6 +8,7 @@
 
 #include "task_env.h"
 #include <base/error.h>
+#include <base/size.h>
 #include <place/meet_ask.h>
 #include <place/torch_env.h>
 
@@ -78,9 +79,19 @@ static void rendezvous_request(struct torch *t, const char *name, uint32_t job, 
     variable_set(t, TORCH_PORT, place.port);
 }
 
+/* The number that the variable says; *n stays if it says none. */
+static void whole_step(spank_t sp, const char *name, uint32_t *n) {
+    char text[16];
+    uint64_t value;
+
+    if (count_parse(task_variable(sp, name, text, sizeof text), 0, UINT32_MAX, &value) == 0)
+        *n = (uint32_t)value;
+}
+
 void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint32_t step) {
     struct torch t = {.sp = sp};
     uint32_t rank, world, local_world, node;
+    char text[16];
     int local;
 
     task_variable(sp, TORCH_MARK, t.before, sizeof t.before);
@@ -94,6 +105,12 @@ void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint3
         spank_get_item(sp, S_JOB_NODEID, &node) != ESPANK_SUCCESS) {
         task_say(sp, "the variables of torch are not set: Slurm does not say which task this is");
         return;
+    }
+    /* of a heterogeneous step SPANK counts the tasks of this component alone */
+    if (*task_variable(sp, "SLURM_HET_SIZE", text, sizeof text) != '\0') {
+        whole_step(sp, "SLURM_PROCID", &rank);
+        whole_step(sp, "SLURM_STEP_NUM_TASKS", &world);
+        whole_step(sp, "SLURM_NODEID", &node);
     }
     set_number(&t, TORCH_RANK, rank);
     set_number(&t, TORCH_LOCAL_RANK, (uint32_t)local);

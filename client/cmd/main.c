@@ -6,6 +6,7 @@
 #include <base/user.h>
 #include <base/verb.h>
 #include <launch/launch.h>
+#include <launch/sruns.h>
 
 #include <common/key_text.h>
 #include <errno.h>
@@ -219,6 +220,8 @@ int main(int argc, char **argv) {
         printf("ddict (slurm-ddict) %s\n", ddict_version());
         return cmd_flush(EXIT_OK);
     }
+    if (strcmp(verb, SRUNS_VERB) == 0)
+        return sruns_main(argc - 1, argv + 1);
     words = calloc((size_t)argc, sizeof *words);
     if (!words)
         return EXIT_FAILED;

@@ -151,8 +151,8 @@ static int running_start(const struct spread *s, const char *srun, const char *j
                          const struct step *step, char *const *envp) {
     struct hidden h = {.srun = srun,
                        .job = job,
-                       .nodelist = step->nodelist,
-                       .nodes = (uint32_t)step->nodes.count,
+                       .parts = step->parts,
+                       .nparts = step->nparts,
                        .mpi = "none",
                        .program = s->program,
                        .together = 1};

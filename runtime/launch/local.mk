@@ -12,7 +12,8 @@ liblaunch_la_SOURCES = runtime/launch/sizing.c runtime/launch/sizing.h runtime/l
   runtime/launch/ranks.c runtime/launch/ranks.h runtime/place/torch_env.c \
   runtime/place/torch_env.h runtime/launch/run.c runtime/launch/up_run_common.c \
   runtime/launch/up_run_common.h runtime/launch/site.c runtime/launch/site.h \
-  runtime/launch/starter.c runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h \
+  runtime/launch/srun_leave.c runtime/launch/srun_leave.h runtime/launch/sruns.c \
+  runtime/launch/sruns.h runtime/launch/starter.c runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h \
   runtime/launch/tasks.c runtime/launch/tasks.h runtime/launch/tasks_end.c \
   runtime/launch/tasks_end.h runtime/launch/up.c runtime/place/meet_ask.c runtime/store/memlimit.c
 liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
@@ -24,8 +25,8 @@ install-data-local: # where the administrator's ddict.conf is looked for
 EXTRA_DIST += tests/slurm/launch_hand.t tests/slurm/stays.sh tests/slurm/launch_root.t \
   tests/slurm/launch_login.t tests/slurm/launch_site.t
 
-dist_check_SCRIPTS += tests/local/ranks.sh tests/local/tasks.sh
-TESTS += tests/local/ranks.sh tests/local/tasks.sh
+dist_check_SCRIPTS += tests/local/ranks.sh tests/local/tasks.sh tests/local/sruns.sh
+TESTS += tests/local/ranks.sh tests/local/tasks.sh tests/local/sruns.sh
 
 if HAVE_CHECK
 LAUNCH_TESTS = tests/unit/launch_sizing tests/unit/launch_site tests/unit/launch_record \

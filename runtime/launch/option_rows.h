@@ -117,6 +117,8 @@ ROW(NODES, "nodes", .argument = "K", .kind = KIND_NUMBER, .low = 1, .high = DD_M
     .help = "with stdio: number of nodes"),
 ROW(NODE_ID, "node-id", .argument = "I", .kind = KIND_NUMBER, .high = DD_MANAGERS_MAX - 1, .want = "a number from 0 to 65534", .of = OF_DDICTD,
     .help = "with stdio: which node this is (default: $SLURM_NODEID)"),
+ROW(NODE_BASE, "node-base", .argument = "I", .kind = KIND_NUMBER, .high = DD_MANAGERS_MAX - 1, .want = "a number from 0 to 65534", .of = OF_DDICTD,
+    .help = "with stdio: which node has $SLURM_NODEID 0"),
 ROW(NODE, "node", .argument = "NODENAME", .kind = KIND_TEXT, .is_good = is_node, .want = "1 to 63 characters without slash and blank", .of = OF_DDICTD,
     .help = "name of this node"),
 ROW(STAY, "stay", .of = OF_DDICTD,

@@ -161,8 +161,8 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
     }
     h->srun = p->srun;
     h->job = options_job(o);
-    h->nodelist = step->nodelist;
-    h->nodes = p->nodes;
+    h->parts = step->parts;
+    h->nparts = step->nparts;
     h->mpi = text_of(s, OPT_MPI);
     return 0;
 }

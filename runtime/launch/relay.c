@@ -159,12 +159,14 @@ static int relay_run(char *const *argv, char *const *envp, int in, const char *o
     return rc;
 }
 
-static int relay_to(const char *srun, const char *job, const char *node, const char *name,
+static int relay_to(const char *srun, const char *job, const struct step *step, const char *name,
                     char *const *args, int in, const char *out_file) {
     char self[PATH_MAX], **argv, **envp;
     const char *program[RELAY_ARGS] = {self, args[0], "--name", name};
+    struct part first = {
+        .group = step->parts[0].group, .nodelist = step->nodes.names[0], .nodes = 1};
     struct hidden h = {
-        .srun = srun, .job = job, .nodelist = node, .nodes = 1, .mpi = "none", .program = program};
+        .srun = srun, .job = job, .parts = &first, .nparts = 1, .mpi = "none", .program = program};
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     int rc, i;
 
@@ -229,7 +231,7 @@ int launch_relay(const char *name, char *const *args, int in, const char *out_fi
         return -ENOENT;
     rc = relay_find(name, job, sizeof job, srun, sizeof srun, &step, &envp);
     if (rc == 0)
-        rc = relay_to(srun, job, step.nodes.names[0], name, args, in, out_file);
+        rc = relay_to(srun, job, &step, name, args, in, out_file);
     step_free(&step);
     free(envp);
     return rc;

@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "reason.h"
+#include "srun_leave.h"
 #include "step_argv.h"
 #include "up_run_common.h"
 #include <base/defaults.h>
@@ -11,8 +12,6 @@
 #include <base/process.h>
 #include <base/verb.h>
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -63,6 +62,7 @@ int starter_spawn(struct starter *s, char *const *argv, char *const *envp, const
     s->ready_ms = DD_READY_MS;
     s->envp = envp;
     s->srun = srun;
+    s->sruns = argv_has_sruns(argv);
     s->lines.max = LINE_MAX_BYTES;
     s->echo = log && (strcmp(log, "info") == 0 || strcmp(log, "debug") == 0);
     if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 || pipe2(err, O_CLOEXEC) < 0)
@@ -179,12 +179,23 @@ static void node_info_take(struct starter *s, const char *text) {
     node_infos_send(s);
 }
 
+/* Each node of a step names it. */
+static void hidden_step_add(struct starter *s, const char *step) {
+    size_t n = strlen(s->hidden_steps), k = strlen(step);
+    const char *at = strstr(s->hidden_steps, step);
+
+    if (at && (at == s->hidden_steps || at[-1] == ' ') && (at[k] == '\0' || at[k] == ' '))
+        return;
+    snprintf(s->hidden_steps + n, sizeof s->hidden_steps - n, "%s%s", n > 0 ? " " : "", step);
+}
+
 static void on_start(struct starter *s, const char *rest) {
+    char step[64];
+
     if (s->state == STARTER_CREATING && ++s->started >= s->nodes)
         starter_enter(s, STARTER_WAITING, s->ready_ms);
-    if (line_value(rest, "step", s->hidden_step, sizeof s->hidden_step) < 0 ||
-        strcmp(s->hidden_step, "-") == 0)
-        s->hidden_step[0] = '\0';
+    if (line_value(rest, "step", step, sizeof step) > 0 && strcmp(step, "-") != 0)
+        hidden_step_add(s, step);
 }
 
 static void on_ready(struct starter *s, const char *rest) {
@@ -314,12 +325,17 @@ static void outputs_read(struct starter *s) {
 
 /* srun was killed and its step may live on: tell slurmctld. */
 static void step_cancel(struct starter *s) {
-    char path[4096], *text;
-    char *argv[] = {path, s->hidden_step, NULL};
+    char path[4096], steps[sizeof s->hidden_steps], *text, *step, *save;
+    char *argv[sizeof steps / 4 + 2] = {path, NULL};
+    size_t n = 1;
 
-    if (!s->srun || s->hidden_step[0] == '\0' ||
+    if (!s->srun || s->hidden_steps[0] == '\0' ||
         command_beside(s->srun, "scancel", path, sizeof path) < 0)
         return;
+    strcpy(steps, s->hidden_steps);
+    for (step = strtok_r(steps, " ", &save); step; step = strtok_r(NULL, " ", &save))
+        argv[n++] = step;
+    argv[n] = NULL;
     if (command_read(argv, s->envp, DD_STOP_MS, &text) == 0)
         free(text);
 }
@@ -452,33 +468,6 @@ void starter_free(struct starter *s) {
     node_infos_free(s);
 }
 
-static void children_kill(pid_t parent) {
-    DIR *d = opendir("/proc");
-    struct dirent *e;
-
-    while (d && (e = readdir(d)))
-        if (isdigit((unsigned char)e->d_name[0]) &&
-            process_parent((pid_t)atoi(e->d_name)) == parent)
-            kill((pid_t)atoi(e->d_name), SIGKILL);
-    if (d)
-        closedir(d);
-}
-
-/* Whether a process has a handler for sig. */
-static int signal_is_caught(pid_t pid, int sig) {
-    char path[64], text[4096], *line;
-    int fd;
-    ssize_t n;
-
-    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    fd_close(&fd);
-    text[n > 0 ? n : 0] = '\0';
-    line = strstr(text, "\nSigCgt:");
-    return line && (strtoull(line + 8, NULL, 16) >> (sig - 1) & 1) != 0;
-}
-
 /* Nobody needs what comes now. *fd is -1 when it is closed. */
 static void rest_read(struct starter *s, int *fd) {
     char buf[4096];
@@ -497,7 +486,7 @@ static int srun_let_go(struct starter *s) {
     struct deadline limit;
     int left;
 
-    if (!signal_is_caught(s->pid, LEAVE_SIGNAL) || kill(s->pid, LEAVE_SIGNAL) < 0)
+    if (!srun_leave_tell(s->pid))
         return 0;
     deadline_start(&limit, DD_LEAVE_MS);
     while ((s->out >= 0 || s->err >= 0) && (left = deadline_left(&limit, SLICE_MS)) > 0) {
@@ -516,7 +505,8 @@ void starter_leave(struct starter *s) {
     if (s->pid > 0 && s->srun) {
         /* where it is killed its child becomes ours, to be reaped */
         prctl(PR_SET_CHILD_SUBREAPER, 1);
-        children_kill(s->pid);
+        if (!s->sruns) /* else its children are the sruns */
+            srun_children_kill(s->pid);
         if (!srun_let_go(s)) {
             kill(s->pid, SIGKILL);
             deadline_start(&limit, DD_STOP_MS);

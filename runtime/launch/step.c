@@ -50,17 +50,79 @@ char *step_record(const char *text, const char *job, const char *step) {
     return NULL;
 }
 
-int step_parse_nodes(struct step *s, const char *text) {
+/* Add to the step's nodes those of some that it does not have: as a part whose list is nodelist, or
+ * what is left of it. 0 or -ENOMEM. */
+static int part_add(struct step *s, int group, const char *nodelist, const struct hostlist *some) {
+    struct part *parts = realloc(s->parts, (s->nparts + 1) * sizeof *parts),
+                part = {.group = group};
+    size_t before = s->nodes.count, room = strlen(nodelist) + 1, len = 0, i;
+
+    s->parts = parts ? parts : s->parts;
+    for (i = 0; i < some->count; i++)
+        room += strlen(some->names[i]) + 1;
+    part.nodelist = malloc(room);
+    if (!parts || !part.nodelist) {
+        free(part.nodelist);
+        return -ENOMEM;
+    }
+    part.nodelist[0] = '\0';
+    for (i = 0; i < some->count; i++)
+        if (hostlist_find(&s->nodes, some->names[i]) < 0) {
+            if (hostlist_add(&s->nodes, some->names[i]) < 0) {
+                free(part.nodelist);
+                return -ENOMEM;
+            }
+            len += (size_t)sprintf(part.nodelist + len, "%s%s", len > 0 ? "," : "", some->names[i]);
+        }
+    part.nodes = (uint32_t)(s->nodes.count - before);
+    if (part.nodes == some->count)
+        strcpy(part.nodelist, nodelist);
+    if (part.nodes > 0)
+        s->parts[s->nparts++] = part;
+    else
+        free(part.nodelist);
+    return 0;
+}
+
+int step_parse_nodes(struct step *s, int group, const char *text) {
+    char *nodelist = word_value(text, "NodeList");
+    struct hostlist some = {0};
+    size_t before = s->nodes.count;
+    uint64_t *mb;
     int rc;
 
-    s->nodelist = word_value(text, "NodeList");
-    if (!s->nodelist || s->nodelist[0] == '\0' || s->nodelist[0] == '(')
-        return dd_error(-ENOENT, "Slurm does not say which nodes the job has");
-    rc = hostlist_add(&s->nodes, s->nodelist);
-    if (rc < 0)
-        return dd_error(rc, "cannot read Slurm's list of nodes: %.100s", s->nodelist);
-    s->mb = calloc(s->nodes.count, sizeof *s->mb);
-    return !s->mb ? -ENOMEM : 0;
+    if (!nodelist || nodelist[0] == '\0' || nodelist[0] == '(')
+        rc = dd_error(-ENOENT, "Slurm does not say which nodes the job has");
+    else if ((rc = hostlist_add(&some, nodelist)) < 0)
+        rc = dd_error(rc, "cannot read Slurm's list of nodes: %.100s", nodelist);
+    else
+        rc = part_add(s, group, nodelist, &some);
+    hostlist_free(&some);
+    free(nodelist);
+    if (rc < 0 || s->nodes.count == before)
+        return rc;
+    mb = realloc(s->mb, s->nodes.count * sizeof *mb);
+    if (!mb)
+        return -ENOMEM;
+    memset(mb + before, 0, (s->nodes.count - before) * sizeof *mb);
+    s->mb = mb;
+    return 0;
+}
+
+char *step_component(const char **next, unsigned *job, int *group) {
+    static const char key[] = "JobId=";
+    const char *at = *next, *end;
+    unsigned leader;
+
+    while (at && strncmp(at, key, sizeof key - 1) != 0) { /* at the beginning of a line */
+        at = strchr(at, '\n');
+        at += at != NULL;
+    }
+    if (!at || sscanf(at, "JobId=%u HetJobId=%u HetJobOffset=%d", job, &leader, group) != 3)
+        return NULL;
+    end = strstr(at, "\nJobId=");
+    *next = end ? end + 1 : at + strlen(at);
+    return strndup(at, (size_t)(*next - at));
 }
 
 int step_parse_memory(struct step *s, const char *text) {
@@ -82,7 +144,7 @@ int step_parse_memory(struct step *s, const char *text) {
             for (i = 0; i < some.count; i++) {
                 long at = hostlist_find(&s->nodes, some.names[i]);
 
-                if (at >= 0)
+                if (at >= 0 && s->mb[at] == 0)
                     s->mb[at] = strtoull(mem, NULL, 10);
             }
         hostlist_free(&some);
@@ -192,37 +254,67 @@ int step_parse_overcounts(const char *text) {
     return over;
 }
 
+/* Add the nodes of step `step` of a job, which may be a component. 0 or a negative code. */
+static int nodes_of_step(struct step *s, const char *scontrol, char *const *envp, const char *job,
+                         int group, const char *step) {
+    char id[64], *text, *record;
+    char *argv[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "show",
+                    (char *)(uintptr_t) "step", id, NULL};
+    int rc;
+
+    snprintf(id, sizeof id, "%s.%s", job, step);
+    rc = command_read(argv, envp, DD_SCONTROL_MS, &text);
+    if (rc < 0)
+        return rc;
+    record = step_record(text, job, step);
+    rc = record ? step_parse_nodes(s, group, record)
+                : dd_error(-ENOENT, "Slurm does not know step %s", id);
+    free(record);
+    free(text);
+    return rc;
+}
+
+/* The nodes of each component and its memory there, of those that the step runs in. It does not run
+ * in all: only if it is found in none that is an error. 1: text is of no heterogeneous job. */
+static int components_look(struct step *s, const char *scontrol, char *const *envp,
+                           const char *text, const char *step) {
+    const char *next = text;
+    char *record, job[16];
+    unsigned id;
+    int group, all = 0, rc = 0;
+
+    while (rc >= 0 && (record = step_component(&next, &id, &group))) {
+        all++;
+        snprintf(job, sizeof job, "%u", id);
+        rc = step ? nodes_of_step(s, scontrol, envp, job, group, step)
+                  : step_parse_nodes(s, group, record);
+        if (rc == 0)
+            rc = step_parse_memory(s, record);
+        else if (step && (rc == -EIO || rc == -ENOENT))
+            rc = 0;
+        free(record);
+    }
+    return rc < 0 ? rc : all == 0 ? 1 : s->nparts == 0 ? -ENOENT : 0;
+}
+
 int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job,
               const char *step) {
-    char id[64], *text;
-    char *show_step[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "show",
-                         (char *)(uintptr_t) "step", id, NULL};
     char *show_job[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "-d",
                         (char *)(uintptr_t) "show",  (char *)(uintptr_t) "job",
                         (char *)(uintptr_t)job,      NULL};
-    int rc = 0;
+    char *text;
+    int rc;
 
     memset(s, 0, sizeof *s);
-    if (step) {
-        snprintf(id, sizeof id, "%s.%s", job, step);
-        rc = command_read(show_step, envp, DD_SCONTROL_MS, &text);
-        if (rc == 0) {
-            char *record = step_record(text, job, step);
-
-            rc = record ? step_parse_nodes(s, record)
-                        : dd_error(-ENOENT, "Slurm does not know step %s", id);
-            free(record);
-            free(text);
-        }
-    }
-    if (rc == 0)
-        rc = command_read(show_job, envp, DD_SCONTROL_MS, &text);
+    rc = command_read(show_job, envp, DD_SCONTROL_MS, &text);
     if (rc < 0)
         return rc;
-    if (!step)
-        rc = step_parse_nodes(s, text);
-    if (rc == 0)
-        rc = step_parse_memory(s, text);
+    rc = components_look(s, scontrol, envp, text, step);
+    if (rc == 1) {
+        rc = step ? nodes_of_step(s, scontrol, envp, job, -1, step) : step_parse_nodes(s, -1, text);
+        if (rc == 0)
+            rc = step_parse_memory(s, text);
+    }
     if (rc == 0)
         step_parse_kind(s, text);
     free(text);
@@ -231,22 +323,30 @@ int step_look(struct step *s, const char *scontrol, char *const *envp, const cha
 
 int step_look_real_memory(struct step *s, const char *scontrol, char *const *envp) {
     char *argv[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "show",
-                    (char *)(uintptr_t) "node", s->nodelist, NULL},
+                    (char *)(uintptr_t) "node", NULL, NULL},
          *text;
-    int rc;
+    size_t i;
+    int rc = 0;
 
     if (!s->exclusive || step_memory(s) != 0)
         return 0;
-    rc = command_read(argv, envp, DD_SCONTROL_MS, &text);
-    if (rc == 0) {
-        rc = step_parse_real_memory(s, text);
-        free(text);
+    for (i = 0; i < s->nparts && rc == 0; i++) {
+        argv[3] = s->parts[i].nodelist;
+        rc = command_read(argv, envp, DD_SCONTROL_MS, &text);
+        if (rc == 0) {
+            rc = step_parse_real_memory(s, text);
+            free(text);
+        }
     }
     return rc;
 }
 
 void step_free(struct step *s) {
-    free(s->nodelist);
+    size_t i;
+
+    for (i = 0; i < s->nparts; i++)
+        free(s->parts[i].nodelist);
+    free(s->parts);
     hostlist_free(&s->nodes);
     free(s->mb);
     free(s->stdout_path);

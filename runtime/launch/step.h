@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h - what Slurm knows about the job: the nodes of a step or of the whole job, and the job's
- * memory on each. */
+/*
+ * step.h - what Slurm knows about the job: the nodes of a step or of the whole job, and the job's
+ * memory on each. A heterogeneous job has components, which are jobs of their own for Slurm; who
+ * knows the first one's id, the leader's, knows it all. A step over several of them has one number
+ * in all. A node that two components share counts for the first.
+ */
 #ifndef DDICT_LAUNCH_STEP_H
 #define DDICT_LAUNCH_STEP_H
 
@@ -9,9 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct part {
+    int group;      /* --het-group of srun; -1: not a heterogeneous job */
+    char *nodelist; /* as Slurm writes it */
+    uint32_t nodes;
+};
+
 struct step {
-    char *nodelist;        /* ours; as Slurm writes it */
-    struct hostlist nodes; /* the same, one by one: the order of node ids */
+    struct part *parts; /* ours; one, or one for each component that has nodes */
+    size_t nparts;
+    struct hostlist nodes; /* of all parts, one by one: the order of node ids */
     /* ours; the job's memory on each of nodes, MB; 0: not limited or not known */
     uint64_t *mb;
     int per_cpu;   /* the job said --mem-per-cpu */
@@ -25,9 +36,13 @@ struct step {
 /* The record of one step in what `scontrol show step JOB.STEP` prints: with stepmgr, Slurm 24.05 to
  * 25.11 prints all steps of the job. malloc'ed; NULL: it is not there. */
 char *step_record(const char *text, const char *job, const char *step);
-/* "NodeList=" of `scontrol show step` or `show job` */
-int step_parse_nodes(struct step *s, const char *text);
-/* `scontrol -d show job`, after the nodes */
+/* "NodeList=" of `scontrol show step` or `show job`: one part more */
+int step_parse_nodes(struct step *s, int group, const char *text);
+/* A component of a heterogeneous job in `scontrol show job LEADER`. malloc'ed, to be freed; NULL:
+ * there are no more, or the job is not one. *next: where to look on, first the text's begin; *job:
+ * its id. */
+char *step_component(const char **next, unsigned *job, int *group);
+/* `scontrol -d show job`, after the nodes: of those whose memory is not known yet */
 int step_parse_memory(struct step *s, const char *text);
 
 /* KillWait of `scontrol show config`, seconds; 0: it does not say. */

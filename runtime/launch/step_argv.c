@@ -18,44 +18,61 @@
  */
 #include "step_argv.h"
 
+#include "sruns.h"
+#include "step.h"
+
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define ARGV_ROOM (48 + 2 * OPTS)
+#define WORDS_ROOM  64
+#define COUNT_CHARS "00000000000" /* as many as an int has at most */
 
 struct args {
     char **argv;
-    int n, failed;
+    int n, room, failed;
 };
 
 static void args_add(struct args *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void args_add(struct args *a, const char *fmt, ...) {
     va_list ap;
 
-    va_start(ap, fmt);
-    if (a->n >= ARGV_ROOM - 1 || vasprintf(&a->argv[a->n], fmt, ap) < 0) {
-        a->failed = 1;
-        if (a->n < ARGV_ROOM)
-            a->argv[a->n] = NULL;
-    } else {
-        a->n++;
+    if (a->n + 2 > a->room) {
+        char **more = realloc(a->argv, (size_t)(a->room + WORDS_ROOM) * sizeof *more);
+
+        if (!more) {
+            a->failed = 1;
+            return;
+        }
+        a->argv = more;
+        a->room += WORDS_ROOM;
     }
+    va_start(ap, fmt);
+    if (vasprintf(&a->argv[a->n], fmt, ap) < 0)
+        a->failed = 1;
+    else
+        a->n++;
     va_end(ap);
+    a->argv[a->n] = NULL;
 }
 
-/* The managers' addresses travel by srun's stdin and stdout. */
+/* The managers' addresses travel by srun's stdin and stdout. Always where there are several steps:
+ * PMIx knows those of one. */
 static int by_srun(const struct hidden *h) {
-    return strcmp(h->mpi, "none") == 0 || strcmp(h->mpi, "auto") == 0;
+    return h->nparts > 1 || strcmp(h->mpi, "none") == 0 || strcmp(h->mpi, "auto") == 0;
 }
 
-static void step_args(struct args *a, const struct hidden *h) {
+static void step_args(struct args *a, const struct hidden *h, const struct part *part) {
     args_add(a, "%s", h->srun);
     args_add(a, "--jobid=%s", h->job);
-    args_add(a, "--nodelist=%s", h->nodelist);
-    args_add(a, "--nodes=%u", h->nodes);
-    args_add(a, "--ntasks=%u", h->nodes);
+    args_add(a, "--nodelist=%s", part->nodelist);
+    args_add(a, "--nodes=%u", part->nodes);
+    args_add(a, "--ntasks=%u", part->nodes);
+    if (part->group >= 0)
+        args_add(a, "--het-group=%d", part->group);
     args_add(a, "--ntasks-per-node=1");
     args_add(a, "--overlap");
     args_add(a, "--mem=0");
@@ -83,7 +100,8 @@ const char *hidden_wireup(const struct hidden *h) {
     return !h->srun ? "none" : by_srun(h) ? "stdio" : "pmix";
 }
 
-static void ddictd_args(struct args *a, const struct hidden *h) {
+/* base: the node id of the first node of this step. */
+static void ddictd_args(struct args *a, const struct hidden *h, uint32_t base) {
     char number[24];
 
     args_add(a, "%s", h->ddictd);
@@ -97,26 +115,63 @@ static void ddictd_args(struct args *a, const struct hidden *h) {
         if (value)
             args_add(a, "%s", value);
     }
+    if (base > 0) {
+        args_add(a, "%s", option_rows[OPT_NODE_BASE].option);
+        args_add(a, "%u", base);
+    }
+}
+
+/* One program and its words; part NULL: without srun. */
+static void part_args(struct args *a, const struct hidden *h, const struct part *part,
+                      uint32_t base) {
+    int i;
+
+    if (part)
+        step_args(a, h, part);
+    if (h->program)
+        for (i = 0; h->program[i]; i++)
+            args_add(a, "%s", h->program[i]);
+    else
+        ddictd_args(a, h, base);
+}
+
+/* Before the words of each srun, how many they are. */
+static void sruns_args(struct args *a, const struct hidden *h) {
+    char self[PATH_MAX];
+    ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
+    uint32_t base = 0;
+    size_t i;
+
+    self[len > 0 ? len : 0] = '\0';
+    args_add(a, "%s", len > 0 ? self : DDICT_BINDIR "/ddict");
+    args_add(a, SRUNS_VERB);
+    args_add(a, h->together ? SRUNS_TOGETHER : SRUNS_APART);
+    for (i = 0; i < h->nparts; base += h->parts[i++].nodes) {
+        int at = a->n;
+
+        args_add(a, COUNT_CHARS);
+        part_args(a, h, &h->parts[i], base);
+        if (!a->failed)
+            snprintf(a->argv[at], sizeof COUNT_CHARS, "%d", a->n - at - 1);
+    }
 }
 
 char **hidden_argv(const struct hidden *h) {
-    struct args a = {.argv = calloc(ARGV_ROOM, sizeof(char *))};
-    int i;
+    struct args a = {0};
 
-    if (!a.argv)
-        return NULL;
-    if (h->srun)
-        step_args(&a, h);
-    if (h->program)
-        for (i = 0; h->program[i]; i++)
-            args_add(&a, "%s", h->program[i]);
+    if (h->srun && h->nparts > 1)
+        sruns_args(&a, h);
     else
-        ddictd_args(&a, h);
+        part_args(&a, h, h->srun ? h->parts : NULL, 0);
     if (a.failed) {
         argv_free(a.argv);
         return NULL;
     }
     return a.argv;
+}
+
+int argv_has_sruns(char *const *argv) {
+    return argv[0] && argv[1] && strcmp(argv[1], SRUNS_VERB) == 0;
 }
 
 void argv_free(char **argv) {

@@ -50,7 +50,7 @@ static uint32_t node_id_find(const struct settings *set, enum wireup_how wireup)
     if (is_said(set, OPT_NODE_ID))
         return (uint32_t)number_of(set, OPT_NODE_ID);
     if (wireup == WIREUP_STDIO && node && count_parse(node, 0, DD_MANAGERS_MAX - 1, &id) == 0)
-        return (uint32_t)id;
+        return (uint32_t)(id + number_of(set, OPT_NODE_BASE));
     return 0;
 }
 

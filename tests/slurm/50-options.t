@@ -35,8 +35,8 @@ has "and_names_the_variable_or_the_option" "DDICT_MEM|ddict-mem"
 t "fewer_managers_than_nodes_is_raised" sub srun -N2 -n2 --ddict-managers=1 --ddict-mem=64M true
 has "and_said_in_one_line" "ddict.*manager"
 
-sub srun -N1 -n1 --ddict-managers=1 --ddict-mem=16M true : -N1 -n1 true >"$out" 2>&1 </dev/null
-is "het_jobs_are_refused" "$([ $? != 0 ] && echo yes)" yes
+sub srun -N1 -n1 true : -N1 -n1 --ddict-managers=1 --ddict-mem=16M true >"$out" 2>&1 </dev/null
+is "het_jobs_that_ask_late_are_refused" "$([ $? != 0 ] && echo yes)" yes
 has "het_jobs_are_named_in_the_reason" "[Hh]et"
 
 # submitted NAME REGEX COMMAND WORDS... - sbatch or salloc submits nothing and says why in one line
@@ -54,7 +54,7 @@ submitted "sbatch_judges_a_share" 'sbatch: error: ddict: --ddict-mem=101%' sbatc
 submitted "sbatch_judges_the_managers" 'sbatch: error: ddict: --ddict-managers=0' sbatch --ddict-managers=0 --wrap true
 submitted "sbatch_judges_the_scope" 'sbatch: error: ddict: --ddict-scope=all' sbatch --ddict-mem=64M --ddict-scope=all --wrap true
 submitted "sbatch_judges_lines_of_the_script" 'sbatch: error: ddict: --ddict-managers=x' sh -c 'cd; printf "#!/bin/sh\n#SBATCH --ddict-managers=x\n" >job.sh; sbatch job.sh; rc=$?; rm -f job.sh; exit $rc'
-submitted "sbatch_refuses_het_jobs" 'sbatch: error: ddict: .*heterogeneous' sbatch --ddict-mem=64M : -N1 --wrap true
+submitted "sbatch_refuses_het_jobs_of_two_minds" 'sbatch: error: ddict: .*heterogeneous' sbatch --ddict-mem=64M : -N1 --ddict-mem=32M --wrap true
 submitted "salloc_judges_the_memory" 'salloc: error: ddict: --ddict-mem=16Q' salloc --ddict-mem=16Q true
 submitted "salloc_judges_the_variable" 'salloc: error: ddict: DDICT_MEM=16Q' env DDICT_MEM=16Q salloc true
 submitted "salloc_judges_a_lonely_record" 'salloc: error: ddict: --ddict-record=x: also ask' salloc --ddict-record=x true

@@ -92,7 +92,7 @@ START_TEST(ready_counts_only_when_all_nodes_began) {
           2, START_S);
     turn_until(STARTER_WAITING);
     ck_assert_uint_eq(s.started, 2);
-    ck_assert_str_eq(s.hidden_step, "1.2");
+    ck_assert_str_eq(s.hidden_steps, "1.2");
     turn_until(STARTER_READY);
     starter_drain(&s);
     ends(NULL);

@@ -6,6 +6,7 @@
 #include <base/hostlist.h>
 #include <launch/command.h>
 #include <launch/reason.h>
+#include <launch/sruns.h>
 #include <launch/starter.h>
 #include <launch/startup_lines.h>
 #include <launch/step.h>
@@ -71,22 +72,64 @@ END_TEST
 START_TEST(nodes_of_a_step_are_read) {
     struct step s = {0};
 
-    ck_assert_int_eq(step_parse_nodes(&s, "StepId=5.0 UserId=1000\n   State=RUNNING Partition=main "
-                                          "NodeList=n[1-2]\n   Nodes=2 CPUs=3\n"),
+    ck_assert_int_eq(step_parse_nodes(&s, -1,
+                                      "StepId=5.0 UserId=1000\n   State=RUNNING Partition=main "
+                                      "NodeList=n[1-2]\n   Nodes=2 CPUs=3\n"),
                      0);
-    ck_assert_str_eq(s.nodelist, "n[1-2]");
+    ck_assert_str_eq(s.parts[0].nodelist, "n[1-2]");
     ck_assert_uint_eq(s.nodes.count, 2);
     step_free(&s);
     /* ReqNodeList and ExcNodeList come first in `show job` */
     ck_assert_int_eq(
-        step_parse_nodes(&s, "JobId=4\n   ReqNodeList=n9 ExcNodeList=n8\n   NodeList=n7\n"), 0);
-    ck_assert_str_eq(s.nodelist, "n7");
+        step_parse_nodes(&s, -1, "JobId=4\n   ReqNodeList=n9 ExcNodeList=n8\n   NodeList=n7\n"), 0);
+    ck_assert_str_eq(s.parts[0].nodelist, "n7");
     step_free(&s);
-    ck_assert_int_lt(step_parse_nodes(&s, "JobId=4\n   ReqNodeList=(null)\n   NodeList=(null)\n"),
-                     0);
+    ck_assert_int_lt(
+        step_parse_nodes(&s, -1, "JobId=4\n   ReqNodeList=(null)\n   NodeList=(null)\n"), 0);
     step_free(&s);
-    ck_assert_int_lt(step_parse_nodes(&s, ""), 0);
+    ck_assert_int_lt(step_parse_nodes(&s, -1, ""), 0);
     step_free(&s);
+}
+END_TEST
+
+/* Slurm 22.05.8 to 26.05.5: `scontrol -d show job 7`, shortened; n3 is shared. */
+START_TEST(nodes_and_memory_of_a_heterogeneous_job_are_read) {
+    static const char text[] =
+        "JobId=7 HetJobId=7 HetJobOffset=0 JobName=interactive\n   HetJobIdSet=7-8\n"
+        "   ReqNodeList=(null) ExcNodeList=(null)\n   NodeList=n[1,3]\n"
+        "     Nodes=n[1,3] CPU_IDs=0 Mem=2000 GRES=\n\n"
+        "JobId=8 HetJobId=7 HetJobOffset=1 JobName=interactive\n   HetJobIdSet=7-8\n"
+        "   ReqNodeList=(null) ExcNodeList=(null)\n   NodeList=n[2-4]\n"
+        "     Nodes=n[2-4] CPU_IDs=0 Mem=500 GRES=\n\n";
+    static const uint64_t mb[] = {2000, 2000, 500, 500};
+    const char *next = text;
+    struct step s = {0};
+    unsigned job;
+    int group, n;
+    char *record;
+
+    for (n = 0; (record = step_component(&next, &job, &group)); n++) {
+        ck_assert_uint_eq(job, 7 + (unsigned)n);
+        ck_assert_int_eq(group, n);
+        ck_assert_int_eq(step_parse_nodes(&s, group, record), 0);
+        ck_assert_int_eq(step_parse_memory(&s, record), 0);
+        free(record);
+    }
+    ck_assert_int_eq(n, 2);
+    ck_assert_uint_eq(s.nparts, 2);
+    ck_assert_str_eq(s.parts[0].nodelist, "n[1,3]");
+    ck_assert_str_eq(s.parts[1].nodelist, "n2,n4");
+    ck_assert_int_eq(s.parts[1].group, 1);
+    ck_assert_uint_eq(s.parts[1].nodes, 2);
+    ck_assert_uint_eq(s.nodes.count, 4);
+    ck_assert_str_eq(s.nodes.names[2], "n2");
+    for (n = 0; n < 4; n++)
+        ck_assert_uint_eq(s.mb[n], mb[n]);
+    ck_assert_int_eq(step_parse_nodes(&s, 2, "NodeList=n1"), 0); /* no node of its own */
+    ck_assert_uint_eq(s.nparts, 2);
+    step_free(&s);
+    next = "JobId=4 JobName=x\n   NodeList=n1\n";
+    ck_assert_ptr_null(step_component(&next, &job, &group));
 }
 END_TEST
 
@@ -117,8 +160,8 @@ START_TEST(of_all_steps_of_a_job_the_one_asked_for_is_read) {
         struct step s = {0};
 
         ck_assert_ptr_nonnull(record);
-        ck_assert_int_eq(step_parse_nodes(&s, record), 0);
-        ck_assert_str_eq(s.nodelist, asked[i].nodes);
+        ck_assert_int_eq(step_parse_nodes(&s, -1, record), 0);
+        ck_assert_str_eq(s.parts[0].nodelist, asked[i].nodes);
         step_free(&s);
         free(record);
     }
@@ -132,7 +175,7 @@ END_TEST
 START_TEST(memory_of_each_node_is_read) {
     struct step s = {0};
 
-    ck_assert_int_eq(step_parse_nodes(&s, "NodeList=n[1-4]"), 0);
+    ck_assert_int_eq(step_parse_nodes(&s, -1, "NodeList=n[1-4]"), 0);
     ck_assert_int_eq(step_parse_memory(&s, "   NumNodes=4 TRES=cpu=3,mem=8000M,node=2\n     "
                                            "Nodes=n[1,3] CPU_IDs=0-1 Mem=4000 GRES=\n"
                                            "     Nodes=n2,m9 CPU_IDs=0 Mem=700 GRES=gpu:1(IDX:0)\n "
@@ -210,7 +253,7 @@ START_TEST(memory_of_nodes_stands_in_where_the_job_s_is_not_limited) {
                                "NodeName=n2 Arch=x86_64\n   RealMemory=1 "
                                "AllocMem=0\n\nNodeName=other\n   RealMemory=9999\n";
 
-    ck_assert_int_eq(step_parse_nodes(&s, "NodeList=n[1-2]"), 0);
+    ck_assert_int_eq(step_parse_nodes(&s, -1, "NodeList=n[1-2]"), 0);
     ck_assert_uint_eq(step_memory(&s), 0);
     ck_assert_int_eq(step_parse_real_memory(&s, text), 0);
     ck_assert_uint_eq(s.mb[0], 4000);
@@ -377,12 +420,13 @@ static int has(char **argv, const char *word) {
 
 START_TEST(the_hidden_step_says_everything) {
     struct settings told = {0};
+    struct part part = {.group = -1, .nodelist = (char *)"n[1-2]", .nodes = 2};
     struct hidden h = {.ddictd = "/opt/bin/ddictd",
                        .told = &told,
-                       .nodes = 2,
                        .srun = "/usr/bin/srun",
                        .job = "2",
-                       .nodelist = "n[1-2]",
+                       .parts = &part,
+                       .nparts = 1,
                        .mpi = "pmix"};
     static const char *const want[] = {"--jobid=2",
                                        "--nodelist=n[1-2]",
@@ -439,6 +483,53 @@ START_TEST(the_hidden_step_says_everything) {
     ck_assert_str_eq(argv[0], "/opt/bin/ddictd");
     ck_assert(!has(argv, "--"));
     ck_assert_str_eq(hidden_wireup(&h), "none");
+    argv_free(argv);
+}
+END_TEST
+
+/* One for each component; its managers count their nodes from where those of the one before end. */
+START_TEST(a_heterogeneous_job_has_an_srun_for_each_component) {
+    struct settings told = {0};
+    struct part parts[] = {{.group = 0, .nodelist = (char *)"n1", .nodes = 1},
+                           {.group = 2, .nodelist = (char *)"m[1-3]", .nodes = 3},
+                           {.group = 3, .nodelist = (char *)"k1", .nodes = 1}};
+    static const char *const want[][4] = {{"--nodelist=n1", "--nodes=1", "--het-group=0", NULL},
+                                          {"--nodelist=m[1-3]", "--nodes=3", "--het-group=2", "1"},
+                                          {"--nodelist=k1", "--ntasks=1", "--het-group=3", "4"}};
+    struct hidden h = {.ddictd = "/opt/bin/ddictd",
+                       .told = &told,
+                       .srun = "/usr/bin/srun",
+                       .job = "7",
+                       .parts = parts,
+                       .nparts = 3,
+                       .mpi = "pmix"};
+    char **argv = hidden_argv(&h), **at, *next;
+    size_t i, k;
+
+    ck_assert_ptr_nonnull(argv);
+    ck_assert(argv_has_sruns(argv));
+    ck_assert_str_eq(argv[2], SRUNS_APART);
+    for (i = 0, at = argv + 3; i < 3; i++) {
+        long n = strtol(*at++, NULL, 10);
+
+        ck_assert_str_eq(at[0], "/usr/bin/srun");
+        next = at[n];
+        at[n] = NULL;
+        for (k = 0; k < 3; k++)
+            ck_assert_msg(has(at, want[i][k]), "%s is missing", want[i][k]);
+        ck_assert(has(at, "--jobid=7") && has(at, "--mpi=none"));
+        ck_assert_int_eq(has(at, "--node-base"), i > 0);
+        if (i > 0)
+            ck_assert_str_eq(at[n - 1], want[i][3]);
+        at[n] = next;
+        at += n;
+    }
+    ck_assert_ptr_null(*at);
+    ck_assert_str_eq(hidden_wireup(&h), "stdio");
+    argv_free(argv);
+    h.nparts = 1; /* a step that runs in one component only */
+    argv = hidden_argv(&h);
+    ck_assert(!argv_has_sruns(argv) && has(argv, "--het-group=0") && has(argv, "--mpi=pmix"));
     argv_free(argv);
 }
 END_TEST
@@ -523,16 +614,17 @@ START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_text", 60, node_lists_expand_in_order,
-                     node_lists_that_are_none_are_refused, nodes_of_a_step_are_read,
-                     of_all_steps_of_a_job_the_one_asked_for_is_read, memory_of_each_node_is_read,
-                     who_shares_the_nodes_and_where_output_goes_is_read,
-                     what_time_the_job_has_left_is_read,
-                     memory_of_nodes_stands_in_where_the_job_s_is_not_limited,
-                     clusters_that_count_shared_memory_are_known, lines_are_whole_however_they_come,
-                     a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
-                     the_reason_is_told_from_the_noise, the_reason_is_told_behind_a_time,
-                     the_hidden_step_says_everything, what_was_said_goes_on_to_ddictd,
+    return TESTS_RUN(
+        "launch_text", 60, node_lists_expand_in_order, node_lists_that_are_none_are_refused,
+        nodes_of_a_step_are_read, of_all_steps_of_a_job_the_one_asked_for_is_read,
+        memory_of_each_node_is_read, who_shares_the_nodes_and_where_output_goes_is_read,
+        what_time_the_job_has_left_is_read,
+        memory_of_nodes_stands_in_where_the_job_s_is_not_limited,
+        clusters_that_count_shared_memory_are_known, lines_are_whole_however_they_come,
+        a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
+        the_reason_is_told_from_the_noise, the_reason_is_told_behind_a_time,
+        the_hidden_step_says_everything, a_heterogeneous_job_has_an_srun_for_each_component,
+        nodes_and_memory_of_a_heterogeneous_job_are_read, what_was_said_goes_on_to_ddictd,
 
-                     only_what_is_needed_passes_into_the_hidden_step);
+        only_what_is_needed_passes_into_the_hidden_step);
 }

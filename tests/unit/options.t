@@ -45,9 +45,10 @@ client/rt/runtime.c managers
 client/save/manifest.c save
 plugin/batch_task.c script
 plugin/ddict_up.c script srun
-plugin/options.c jobid jobid managers managers mem mem scope site step step
+plugin/options.c jobid jobid managers mem scope site step step
 plugin/slurmd_log.c managers mem name
-plugin/srun.c scope srun step
+plugin/srun.c jobid scope srun step
+plugin/task.c jobid
 runtime/launch/load_spec.c load load restore save save
 runtime/launch/loading.c chdir ddict ddict ddict load name name name nodes restore restore restore
 runtime/launch/option_table.c site

@@ -5,6 +5,7 @@
  * line; nothing fails in slurmstepd, whatever the user asked for.
  */
 #include "launch_test.h"
+#include "plugin/dictionary.h"
 #include "plugin/options.h"
 
 #include <stdarg.h>
@@ -166,8 +167,60 @@ START_TEST(wrong_options_end_srun_with_one_line) {
     srun_ends(NULL, "0", NULL, 1, 1, "--ddict-mem=0:");
     srun_ends("100", "64M", NULL, 1, 1, "--ddict-mem=400M");
     srun_ends("100", "400M", NULL, 1, 0, "");
-    srun_ends("4", "1G", NULL, 2, 1, "heterogeneous"); /* one call for each component */
+    srun_ends("4", "1G", NULL, 2, 0, ""); /* one call for each component */
     srun_ends(NULL, NULL, NULL, 2, 0, "");
+}
+END_TEST
+
+/* --- of a heterogeneous job: what each component is asked for --- */
+static const char *mem_of[2], *mem_variable;
+
+static void components_like(void) {
+    int i;
+
+    if (mem_variable)
+        setenv("DDICT_MEM", mem_variable, 1);
+    slurm_spank_init(NULL, 0, NULL);
+    for (i = 0; i < 2; i++) {
+        if (mem_variable)
+            give("ddict-mem", mem_variable);
+        if (mem_of[i])
+            give("ddict-mem", mem_of[i]);
+        slurm_spank_init_post_opt(NULL, 0, NULL);
+    }
+    if (mem_of[0] && strcmp(options_of(SCOPE_STEP)->value[OPT_MEM], mem_of[0]) != 0)
+        _exit(9);
+}
+
+static void components_end(const char *first, const char *second, const char *variable, int code,
+                           const char *part) {
+    mem_of[0] = first;
+    mem_of[1] = second;
+    mem_variable = variable;
+    ends_with(components_like, code, part);
+}
+
+START_TEST(components_of_a_heterogeneous_job_ask_for_one_dictionary) {
+    context = S_CTX_LOCAL;
+    components_end("1G", NULL, NULL, 0, "");
+    components_end("1G", "1G", NULL, 0, "");
+    components_end("1G", "2G", NULL, 1, "--ddict-mem=2G: all components");
+    components_end(NULL, "2G", NULL, 1, "before the first \":\"");
+    components_end(NULL, NULL, "2G", 0, "");
+    components_end("1G", NULL, "2G", 0, ""); /* the variable comes again with the second */
+    context = S_CTX_ALLOCATOR;
+    components_end("1G", "2G", NULL, 1, "--ddict-mem=2G: all components");
+}
+END_TEST
+
+START_TEST(the_job_of_a_component_is_its_leader) {
+    ck_assert_uint_eq(job_of_component(8, "2", "7"), 7);
+    ck_assert_uint_eq(job_of_component(8, NULL, "7"), 8);
+    ck_assert_uint_eq(job_of_component(8, "", "7"), 8);
+    ck_assert_uint_eq(job_of_component(8, "2", NULL), 8);
+    ck_assert_uint_eq(job_of_component(8, "2", ""), 8);
+    ck_assert_uint_eq(job_of_component(8, "2", "7+0"), 8);
+    ck_assert_uint_eq(job_of_component(8, "2", "99999999999"), 8);
 }
 END_TEST
 
@@ -344,6 +397,8 @@ int main(void) {
     if (getenv("PLUGIN_OPTIND"))
         return srun_main();
     return TESTS_RUN("plugin_options", 60, wrong_options_end_srun_with_one_line,
+                     components_of_a_heterogeneous_job_ask_for_one_dictionary,
+                     the_job_of_a_component_is_its_leader,
                      srun_that_does_not_wait_gets_no_dictionary_of_its_step,
                      words_of_the_site_are_defaults_and_limits, the_hidden_srun_finds_us_inert,
                      variables_become_options_and_leave_the_environment,

@@ -171,8 +171,8 @@ START_TEST(sbatch_and_salloc_judge_and_pass_the_request_on) {
         }
         ENDS(1, .command = commands[c], .env = "DDICT_MEM=x\n");
         has(o.said, "DDICT_MEM=x");
-        ENDS(1, .command = commands[c], .typed = {"--ddict-mem=1G"}, .components = 2);
-        has(o.said, "heterogeneous");
+        ENDS(0, .command = commands[c], .typed = {"--ddict-mem=1G"}, .components = 2);
+        program_has("SLURM_DDICT_JOB", "--mem=1G");
         ENDS(0, .command = commands[c],
              .typed = {"--ddict-managers=4", "--ddict-mem=40%", "--ddict-record=my record %j"},
              .export = "NONE");

@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Heterogeneous jobs: one dictionary over all components of a step or of a job, whoever asks for it and however it ends.
+. "$(dirname "$0")/lib.sh"
+. "$tests/batch.sh"
+need_nodes 3
+ddict=$(sub sh -c 'command -v ddict')
+id=$DEVCLUSTER_ID
+# Only Slurm's backfill starts them, and one component after the other.
+limit=90
+rm -f ddict-*.jsonl
+
+# Each task puts a key and waits for those of all others.
+cat >het.sh <<END
+#!/bin/bash
+$ddict put k\$RANK "of \$RANK on \$SLURMD_NODENAME"
+for ((r = 0; r < WORLD_SIZE; r++)); do
+    end=\$((SECONDS + 20))
+    until $ddict get k\$r >/dev/null 2>&1; do [ \$SECONDS -lt \$end ] || { echo "rank \$RANK misses k\$r"; exit 1; }; sleep 0.1; done
+done
+echo "rank \$RANK of \$WORLD_SIZE in \$DDICT_NAME has all"
+[ \$RANK = 0 ] || exit 0
+$ddict get k\$((WORLD_SIZE - 1)); echo
+squeue -h -s -u \$USER -o 'step %j on %N'
+END
+chmod 755 het.sh
+
+t "a_step_of_two_components" sub srun -N1 -n1 --ddict-mem=96M ./het.sh : -N2 -n3 ./het.sh
+has "the_last_rank_has_all_keys" "^rank 3 of 4 in [0-9]+\.[0-9]+\.0 has all$"
+is "all_have_one_dictionary" "$(sed -n 's/^rank . of 4 in \(.*\) has all$/\1/p' "$out" | sort | uniq -c | awk '{ print $1 }')" 4
+has "a_key_of_the_other_component_is_read" "^of 3 on ${id}n"
+is "each_component_has_a_step_of_managers" "$(grep -c '^step ddict on ' "$out")" 2
+is "srun_tells_its_end_once" "$(grep -Ec '^ddict: 3 managers on 3 nodes, 96.0 MiB: ' "$out")" 1
+job=$(sed -n 's/^rank 0 of 4 in [0-9]*\.\([0-9]*\)\..*/\1/p' "$out")
+is "and_there_is_one_record" "$(ls ddict-*.jsonl | tr '\n' ' ')" "ddict-$job.jsonl "
+t "that_report_prints" sub "$ddict" report "$job"
+has "with_all_nodes" "${id}n3"
+clean_after "nothing_is_left_of_it"
+rm -f ddict-*.jsonl
+
+cat >het-job.sh <<END
+#!/bin/bash
+echo "== both"
+srun --het-group=0,1 --ddict-mem=96M ./het.sh
+echo "== one"
+srun --het-group=1 --ddict-mem=64M sh -c 'test \$SLURM_PROCID = 0 || exit 0; squeue -h -s -u \$USER -o "one %j %N" | grep ddict'
+echo "== apart"
+srun --het-group=0 --ddict-mem=32M sh -c '$ddict put k first; sleep 2; $ddict get k; echo' &
+srun --het-group=1 -n1 -N1 --ddict-mem=32M sh -c '$ddict put k second; sleep 2; $ddict get k; echo' &
+wait
+END
+chmod 755 het-job.sh
+t "in_an_allocation" sub salloc -Q -N1 -n1 : -N2 -n2 ./het-job.sh
+has "a_step_spans_the_components_it_names" "^rank 2 of 3 in .* has all$"
+has "managers_are_on_the_nodes_of_the_step_only" "^one ddict ${id}n\[2-3\]$"
+has "two_sruns_are_two_dictionaries_first" "^first$"
+has "two_sruns_are_two_dictionaries_second" "^second$"
+rm -f ddict-*.jsonl
+mkdir -p het-data && for i in 1 2 3 4 5 6; do echo "item $i" >het-data/$i; done
+
+cat >het-own.sh <<END
+#!/bin/bash
+srun --het-group=1 -n1 -N1 $ddict put k 'of the second'
+srun --het-group=0 -n1 $ddict get k; echo
+$ddict get k; echo
+$ddict load het-data && $ddict ls | grep -c het-data
+srun --het-group=0,1 ./het.sh
+END
+chmod 755 het-own.sh
+t "a_job_of_salloc_has_one" sub salloc -Q --ddict-mem=96M -N1 -n1 : -N2 -n2 ./het-own.sh
+is "its_steps_and_the_submit_host_read_it" "$(grep -c '^of the second$' "$out")" 2
+has "a_step_over_all_uses_it" "^rank 2 of 3 in [0-9]+\.[0-9]+\.job has all$"
+clean_after "nothing_is_left_of_the_job"
+is "it_leaves_one_record" "$(ls ddict-*.jsonl | wc -l)" 1
+rm -f ddict-*.jsonl
+
+b "a_job_of_sbatch_has_one" -N1 -n1 --ddict-mem=96M : -N2 -n2 <<END
+#!/bin/bash
+$ddict put k script
+srun --het-group=1 -n1 -N1 $ddict get k; echo
+srun --het-group=0,1 ./het.sh
+END
+has "its_script_and_steps_share_it" "^script$"
+has "on_all_nodes" "^rank 2 of 3 in [0-9]+\.[0-9]+\.job has all$"
+has "its_summary_is_in_the_job_s_file" "^ddict: 3 managers on 3 nodes"
+clean_after "nothing_is_left_of_the_batch_job"
+is "it_leaves_one_record_too" "$(ls ddict-*.jsonl | wc -l)" 1
+rm -f ddict-*.jsonl
+
+# Ends
+# Slurm 22.05 to 26.05 let the other components of the step run on, and salloc does not end them with the job.
+cat >het-cancel.sh <<END
+#!/bin/bash
+srun --het-group=0,1 --ddict-mem=96M sh -c '$ddict put a\$SLURM_PROCID v; test \$SLURM_PROCID = 0 || exec sleep 60; until $ddict get a2; do sleep 0.1; done; touch het-runs
+    for i in \$(seq 200); do $ddict get a2 2>&1 || exit 3; sleep 0.1; done' >het-said 2>&1 &
+for ((i = 0; i < 300; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
+begin=\$SECONDS
+scancel \$SLURM_JOB_ID+1
+wait \$!
+echo "srun ended with \$? after \$((SECONDS - begin)) s"
+uniq het-said
+scancel \$SLURM_JOB_ID
+END
+chmod 755 het-cancel.sh
+sub sh -c 'rm -f het-runs'
+sub salloc -Q -N1 -n1 : -N2 -n2 ./het-cancel.sh >"$out" 2>&1 </dev/null
+has "a_component_that_is_cancelled_ends_the_dictionary" "^srun ended with [1-9][0-9]* after 1?[0-9] s$"
+has "whose_other_tasks_are_told" "ddict get: .*(gone|lost|no dictionary)"
+clean_after "nothing_is_left_of_a_cancelled_component"
+
+sub sh -c 'rm -f het-runs'
+sub srun -N1 -n1 --ddict-mem=96M sh -c 'touch het-runs; sleep 60' : -N2 -n2 sleep 60 >"$out" 2>&1 </dev/null &
+for ((i = 0; i < 600; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
+# the first is srun, the second its child, which ends the step
+kill -KILL "$("$devcluster" ps ctl | awk '$5 ~ /(^|\/)srun$/ && / -N1 -n1 --ddict-mem=96M/ { print $2; exit }')"
+wait $!
+clean_after "nothing_is_left_when_srun_is_killed"
+
+sub srun -N1 -n1 --ddict-mem=10T true : -N2 -n2 true >"$out" 2>&1 </dev/null
+is "more_than_there_is_is_refused" "$?" 1
+has "with_the_option_to_add" "^srun: error: ddict: --ddict-mem of 10.0 TiB is .* on node .*--mem="
+sub srun -N1 -n1 true : -N1 -n1 --ddict-mem=96M true >"$out" 2>&1 </dev/null
+is "an_option_of_the_second_component_alone_is_refused" "$?" 1
+has "and_it_says_where_to_ask" 'srun: error: ddict: --ddict-mem=96M: .*before the first ":"'
+sub srun -N1 -n1 --ddict-mem=32M true : -N1 -n1 --ddict-mem=96M true >"$out" 2>&1 </dev/null
+is "two_sizes_are_refused" "$?" 1
+t "the_same_twice_is_not" sub env DDICT_MANAGERS=2 srun -N1 -n1 --ddict-mem=32M --ddict-managers=3 true : -N1 -n1 --ddict-mem=32M true
+has "and_what_was_typed_wins_over_the_variable" "^ddict: 3 managers on 2 nodes"
+clean_after "nothing_is_left"
+rm -rf het.sh het-*.sh het-runs het-data ddict-*.jsonl
+finish
