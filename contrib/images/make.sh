@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# make.sh - a release's root file system with all packages of contrib/packages. Sourced by contrib/images/run.
+# make.sh - a release's root file system with packages of contrib/packages. Sourced by contrib/images/run.
 
 LIMIT_ANSWER=30 # seconds for the mirror's first answer
-LIMIT_MAKE=1500 # seconds for all: 600 MB to load, 3 GiB to unpack
+LIMIT_MAKE=1500 # seconds for all: 600 MB to load, 3 GiB to unpack; a short one is a half of that
 NEEDS=5         # GiB on the disk, with the packages while they are unpacked
+
+# A short root has what the part images of contrib/check needs. Python's files are compiled where they are used only: all of torch's, numpy's and what
+# comes with them take more processor time than to unpack them.
+groups=(build run test demo digits v2) hooks=()
+short_take() {
+    groups=(build run short demo v2)
+    [ -d "$data" ] || groups+=(digits)
+    hooks=(--essential-hook='chroot "$1" dpkg-divert --quiet --local --no-rename --divert /usr/bin/py3compile.all --add /usr/bin/py3compile &&
+        ln -s true "$1/usr/bin/py3compile"')
+}
 
 part='' # what is being made
 
@@ -36,7 +46,7 @@ root_make() {
     local log=$root.log free rc began=$SECONDS
     command -v mmdebstrap >/dev/null || { echo "images: mmdebstrap is missing (contrib/install-packages test)" >&2; return 1; }
     free=$(df --output=avail -BG "$cache" | tail -n 1 | tr -dc 0-9)
-    [ "$free" -ge $NEEDS ] || { echo "images: $cache has $free GiB free, $release needs $NEEDS" >&2; return 1; }
+    [ "$free" -ge $NEEDS ] || { echo "images: $cache has $free GiB free, $release needs $NEEDS" >&2; return 77; }
     part=$root.part
     rm -rf --one-file-system "$part" || return 1
     mirror_answers || { echo "images: $mirror does not answer, so there is no $release" >&2; part=''; return 77; }
@@ -48,7 +58,7 @@ root_make() {
         --aptopt="$root.apt" --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
         --customize-hook="cp /etc/hosts /etc/resolv.conf \"\$1/etc/\"; mkdir \"\$1/packages\" && cp '$repo'/contrib/*packages \"\$1/packages/\"" \
-        --customize-hook='chroot "$1" /packages/install-packages build run test demo v2 && rm -r "$1/packages"' \
+        "${hooks[@]}" --customize-hook="chroot \"\$1\" /packages/install-packages ${groups[*]} && rm -r \"\$1/packages\"" \
         --skip=cleanup/apt/lists "$release" "$part" "$mirror" </dev/null >"$log" 2>&1 8>&- 9>&- &
     child=$!
     wait "$child"
@@ -60,6 +70,10 @@ root_make() {
         part=''
         if [ $rc = 124 ] || grep -qE 'Failed to fetch|Unable to connect|Temporary failure|Could not (connect|resolve)' "$log"; then
             echo "images: $mirror does not answer, so there is no $release: $(grep -m 1 '^E: ' "$log")" >&2
+            return 77
+        fi
+        if grep -qE 'unmet dependencies|held broken packages|Unable to locate package|no installation candidate' "$log"; then
+            echo "images: the packages of $release do not fit together now" >&2
             return 77
         fi
         echo "images: $release cannot be made; the end of $log:" >&2
