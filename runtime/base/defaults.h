@@ -18,6 +18,9 @@
 /* --- store --- */
 /* heap page, 4 KiB: an extent of > 32 KiB wastes at most 1/8 */
 #define DD_PAGE_SHIFT 12
+/* bytes of the largest small pages that a machine has (ARM; x86-64: 4 KiB): what is mapped by itself
+ * begins at a multiple of it, in an arena and in a lane */
+#define DD_PAGE_MAX 65536u
 /* block addresses are multiples of 16 bytes: 44 bits of offset span 256 TiB */
 #define DD_GRANULE_SHIFT 4
 /* bytes; from here on values are 64-byte aligned (vector loads, numpy) */

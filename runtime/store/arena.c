@@ -25,22 +25,22 @@ static uint32_t depth_for(uint64_t segments) {
 /* Offset ranges only: memory is taken as pages are touched. A heap of a pool has no holes, so it
  * needs no more than the budget. */
 static void arena_regions(struct arena_header *h, uint64_t budget, uint64_t spill) {
-    uint64_t pool = huge_page(h), heap = pool ? budget : round_up(budget + budget / 2, ARENA_PAGE),
-             at = ARENA_PAGE;
+    uint64_t pool = huge_page(h), border = pool ? ARENA_PAGE : DD_PAGE_MAX,
+             heap = pool ? budget : round_up(budget + budget / 2, border);
     uint64_t seg = round_up(budget / 2, DD_SEGMENT_SIZE);
     /* room for hashes that are not spread evenly */
     uint32_t depth = depth_for(seg / DD_SEGMENT_SIZE) + 4;
     if (depth > DIR_DEPTH_MAX)
         depth = DIR_DEPTH_MAX;
-    h->pagemap_off = at;
+    h->pagemap_off = border;
     h->pagemap_len = round_up((heap + spill) / ARENA_PAGE * sizeof(uint64_t), ARENA_PAGE);
-    h->dir_off = h->pagemap_off + h->pagemap_len;
+    h->dir_off = round_up(h->pagemap_off + h->pagemap_len, border);
     h->dir_len = round_up((2ull << depth) * sizeof(uint64_t), ARENA_PAGE);
-    h->seg_off = round_up(h->dir_off + h->dir_len, DD_SEGMENT_SIZE);
+    h->seg_off = round_up(h->dir_off + h->dir_len, pool ? DD_SEGMENT_SIZE : border);
     h->seg_len = seg;
     h->heap_off = round_up(h->seg_off + h->seg_len, pool                      ? pool
                                                     : budget >= DD_HUGE_ARENA ? ARENA_HUGE_PAGE
-                                                                              : ARENA_PAGE);
+                                                                              : border);
     h->heap_len = heap;
     h->file_size = h->heap_off + h->heap_len;
     h->spill_len = spill;

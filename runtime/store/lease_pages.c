@@ -5,6 +5,7 @@
 #include "heap.h"
 #include "state.h"
 #include <base/error.h>
+#include <base/page.h>
 #include <base/vec.h>
 
 #include <stdlib.h>
@@ -16,11 +17,15 @@
  * clients finds eight of their page table entries in a cache line, and each client costs it one
  * line more. The lease pages themselves are 32 MiB apart, each with a page table of its own.
  */
-#define FRONT_SIZE 4096u
 #define FRONT_NONE UINT32_MAX
 
+/* The first 4096 bytes are of interest. */
+static uint64_t front_size(void) {
+    return page_size();
+}
+
 static uint8_t *front_place(const struct leases *l, uint32_t n) {
-    return l->fronts[n / FRONTS] + (uint64_t)(n % FRONTS) * FRONT_SIZE;
+    return l->fronts[n / FRONTS] + n % FRONTS * front_size();
 }
 
 static bool fronts_more(struct leases *l) {
@@ -32,7 +37,7 @@ static bool fronts_more(struct leases *l) {
     if (!idle)
         return false;
     l->front_idle = idle;
-    void *at = mmap(NULL, FRONTS * FRONT_SIZE, PROT_NONE,
+    void *at = mmap(NULL, FRONTS * front_size(), PROT_NONE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return false;
@@ -49,7 +54,7 @@ static const struct lease_chunk *front_make(struct leases *l, const void *map, u
         return map;
     uint32_t i = l->front_idle[l->front_idle_n - 1];
     /* of size 0: a second mapping of the same memory */
-    void *at = mremap((void *)(uintptr_t)map, 0, FRONT_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED,
+    void *at = mremap((void *)(uintptr_t)map, 0, front_size(), MREMAP_MAYMOVE | MREMAP_FIXED,
                       front_place(l, i));
     if (at == MAP_FAILED)
         return map;
@@ -62,7 +67,7 @@ static void front_drop(struct leases *l, uint32_t n) {
     if (n == FRONT_NONE)
         return;
     /* Without memory for that the old mapping stays, until the next one takes its place. */
-    mmap(front_place(l, n), FRONT_SIZE, PROT_NONE,
+    mmap(front_place(l, n), front_size(), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     l->front_idle[l->front_idle_n++] = n;
 }
@@ -194,7 +199,7 @@ void lease_pages_close(struct leases *l) {
     for (size_t i = 0; i < l->pages; i++)
         free(l->page[i].hinted);
     for (size_t i = 0; i < l->fronts_n; i++)
-        munmap(l->fronts[i], FRONTS * FRONT_SIZE);
+        munmap(l->fronts[i], FRONTS * front_size());
     free(l->fronts);
     free(l->front_idle);
     free(l->front);

@@ -14,6 +14,7 @@
 #include "spill_error.h"
 #include <base/clock.h>
 #include <base/error.h>
+#include <base/page.h>
 
 #include <errno.h>
 #include <string.h>
@@ -147,11 +148,26 @@ static uint32_t span_for(const struct heap *h, const struct zone *z, uint32_t n)
     return b < BINS ? z->bin[b] : NONE;
 }
 
-static uint32_t holes_in(const struct heap *h, uint32_t first, uint64_t n) {
+static uint32_t holes_in(const struct heap *h, uint64_t first, uint64_t n) {
     uint32_t holes = 0;
     for (uint64_t p = first; p < first + n; p++)
         holes += h->pagemap[p] == PAGEMAP_HOLE;
     return holes;
+}
+
+/* Of our pages in one of the machine's, of which a hole has all or none: it has memory or none. */
+static uint64_t hole_unit(void) {
+    return page_size() > ARENA_PAGE ? page_size() / ARENA_PAGE : 1;
+}
+
+/* Where the memory ends that n pages at the start of a free stretch get. */
+static uint64_t memory_end(const struct span *p, uint64_t n) {
+    uint64_t end = round_up(p->first + n, hole_unit()), stop = p->first + (uint64_t)p->pages;
+    return end < stop ? end : stop;
+}
+
+static uint32_t holes_filled(const struct heap *h, const struct span *p, uint64_t n) {
+    return p->holes ? holes_in(h, p->first, memory_end(p, n) - p->first) : 0;
 }
 
 /* Bytes above heap_top, up to page `end`, that do not count as taken yet. */
@@ -237,6 +253,9 @@ static int take_spill_top(struct store *s, struct zone *z, uint32_t n, uint32_t 
 static void span_cut(struct heap *h, uint32_t i, uint32_t n, uint32_t holes, uint32_t *first) {
     struct span was = span_remove(h, i);
     h->holes -= holes;
+    for (uint64_t p = was.first + (uint64_t)n; holes && p < memory_end(&was, n); p++)
+        if (h->pagemap[p] == PAGEMAP_HOLE)
+            word_store(&h->pagemap[p], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
     if (was.pages > n)
         span_insert(h, was.first + n, was.pages - n, was.holes - holes);
     *first = was.first;
@@ -252,7 +271,7 @@ int pages_take(struct store *s, struct zone *z, uint64_t n, bool punch, uint32_t
         return z->first ? take_spill_top(s, z, (uint32_t)n, first)
                         : take_top(s, (uint32_t)n, punch, first);
     struct span *p = &h->span[i];
-    uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
+    uint32_t holes = holes_filled(h, p, n);
     int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, s->spill.moving ? FOR_MOVES : FOR_VALUES,
                          punch, (struct stretch){p->first, p->first + n});
     if (rc == 0)
@@ -311,7 +330,7 @@ int pages_take_beside(struct store *s, uint64_t n, struct stretch not, uint32_t 
             const struct span *p = &h->span[i];
             if (p->pages < n || stretch_meets(p->first, p->first + (uint64_t)p->pages, not ))
                 continue;
-            uint32_t holes = p->holes ? holes_in(h, p->first, n) : 0;
+            uint32_t holes = holes_filled(h, p, n);
             int rc = budget_take(s, holes * (uint64_t)ARENA_PAGE, FOR_VALUES, true,
                                  (struct stretch){p->first, p->first + n});
             if (rc == 0)
@@ -395,20 +414,24 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
                            struct stretch step) {
     struct heap *h = &s->heap;
     struct span *p = &h->span[i];
-    uint64_t done = 0, end = p->first + (uint64_t)p->pages;
-    for (uint64_t a = p->first; a < end && done < bytes;) {
+    uint64_t done = 0, unit = hole_unit(), end = p->first + (uint64_t)p->pages;
+    for (uint64_t a = round_up(p->first, unit); a + unit <= end && done < bytes;) {
         uint64_t b = a, stop = end;
-        if (stretch_skip(keep, &a, &stop) || stretch_skip(step, &a, &stop))
+        if (stretch_skip(keep, &a, &stop) || stretch_skip(step, &a, &stop)) {
+            a = round_up(a, unit);
             continue;
-        if (h->pagemap[a] == PAGEMAP_HOLE) {
-            a++;
+        }
+        stop &= ~(unit - 1);
+        if (stop <= a || h->pagemap[a] == PAGEMAP_HOLE) {
+            a += unit;
             continue;
         }
         if (!may_punch(s, a * ARENA_PAGE, (stop - a) * ARENA_PAGE))
             break;
         while (b < stop && h->pagemap[b] != PAGEMAP_HOLE && done < bytes) {
-            word_store(&h->pagemap[b++], PAGEMAP_HOLE);
-            done += ARENA_PAGE;
+            for (uint64_t to = b + unit; b < to; b++)
+                word_store(&h->pagemap[b], PAGEMAP_HOLE);
+            done += unit * ARENA_PAGE;
         }
         if (madvise(s->map + s->header->heap_off + a * ARENA_PAGE, (b - a) * ARENA_PAGE,
                     MADV_REMOVE) < 0) {
@@ -427,12 +450,13 @@ static uint64_t punch_span(struct store *s, uint32_t i, uint64_t bytes, struct s
 /* Give back memory that is populated above heap_top, which nothing uses yet. */
 static uint64_t punch_above(struct store *s, uint64_t bytes, uint64_t keep_to) {
     struct populate *p = &s->populate;
-    uint64_t top = (s->header->heap_top > keep_to ? s->header->heap_top : keep_to) * ARENA_PAGE,
-             claimed = figure_get(&p->claimed);
-    if (claimed <= top)
+    uint64_t page = hole_unit() * ARENA_PAGE,
+             top = s->header->heap_top > keep_to ? s->header->heap_top : keep_to,
+             from = round_up(top * ARENA_PAGE, page), claimed = figure_get(&p->claimed);
+    if (claimed <= from)
         return 0;
-    uint64_t done = claimed - top < bytes ? claimed - top : round_up(bytes, ARENA_PAGE),
-             rest = claimed - done;
+    uint64_t rest = claimed - from < bytes ? from : (claimed - bytes) & ~(page - 1),
+             done = claimed - rest;
     if (!may_punch(s, rest, done))
         return 0;
     p->stuck = true;
@@ -503,6 +527,18 @@ uint64_t pages_punch(struct store *s, uint64_t bytes, struct stretch keep) {
     return done;
 }
 
+/* A crash may have left a part of the machine's page a hole, which then has memory. */
+static void holes_whole(struct heap *h, uint64_t first, uint64_t end) {
+    uint64_t unit = hole_unit();
+    for (uint64_t a = first & ~(unit - 1); unit > 1 && a < end; a += unit) {
+        uint64_t from = a > first ? a : first, to = a + unit < end ? a + unit : end;
+        if (holes_in(h, from, to - from) == unit)
+            continue;
+        for (uint64_t p = from; p < to; p++)
+            word_store(&h->pagemap[p], PAGEMAP_ENTRY(PAGE_FREE, 0, 0));
+    }
+}
+
 static void rebuild_zone(struct heap *h, const struct zone *z) {
     uint64_t top = zone_top(z);
     for (uint64_t p = z->first; p < top;) {
@@ -511,9 +547,10 @@ static void rebuild_zone(struct heap *h, const struct zone *z) {
             continue;
         }
         uint64_t first = p;
-        uint32_t holes = 0;
-        for (; p < top && PAGEMAP_KIND(h->pagemap[p]) == PAGE_FREE; p++)
-            holes += h->pagemap[p] == PAGEMAP_HOLE;
+        while (p < top && PAGEMAP_KIND(h->pagemap[p]) == PAGE_FREE)
+            p++;
+        holes_whole(h, first, p);
+        uint32_t holes = holes_in(h, first, p - first);
         span_insert(h, (uint32_t)first, (uint32_t)(p - first), holes);
         h->holes += holes;
     }

@@ -8,6 +8,7 @@
 #include "state.h"
 #include <base/clock.h>
 #include <base/error.h>
+#include <base/page.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,8 @@ __attribute__((no_sanitize("thread"))) static int range_populate(struct store *s
     /* a pool's page that cannot be had would be a SIGBUS otherwise */
     if (huge_page(s->header))
         return fallocate(s->fd, 0, (off_t)off, (off_t)len) == 0 ? 0 : -errno;
-    if (madvise(at, len, MADV_POPULATE_WRITE) == 0)
+    uint64_t before = off & (page_size() - 1);
+    if (madvise(at - before, len + before, MADV_POPULATE_WRITE) == 0)
         return 0;
     if (errno != EINVAL)
         return -errno;

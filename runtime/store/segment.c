@@ -10,6 +10,7 @@
 #include "pool.h"
 #include "spill.h"
 #include <base/error.h>
+#include <base/page.h>
 
 #include <errno.h>
 #include <string.h>
@@ -72,7 +73,8 @@ static int hole_fill(struct store *s, bool opening) {
 
 bool segments_give_back(struct store *s) {
     struct index *x = &s->index;
-    if (x->sweeps || x->idle <= 1 || huge_page(s->header))
+    /* where a page of the machine has several segments they keep their memory */
+    if (x->sweeps || x->idle <= 1 || huge_page(s->header) || page_size() > DD_SEGMENT_SIZE)
         return false;
     unsigned most = GIVE_BACK;
     for (uint64_t n = s->header->segments; n-- > 0 && x->idle > 1 && most > 0;) {

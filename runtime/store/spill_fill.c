@@ -8,6 +8,7 @@
 #include "state.h"
 #include <base/clock.h>
 #include <base/error.h>
+#include <base/page.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,7 +75,7 @@ static void fill_run(struct spill_job *j) {
     struct store *s = f->s;
     struct item *item = arena_at(s, f->off);
     struct item_away *away = (struct item_away *)(void *)(item->key + item->key_len + item->pad);
-    uint64_t n = f->upto - f->written, done = f->written & ~(uint64_t)(ARENA_PAGE - 1);
+    uint64_t n = f->upto - f->written, page = page_size(), done = f->written & ~(page - 1);
     j->rc = file_prepare(s, away->off - s->header->file_size + f->len);
     f->grew = j->rc < 0;
     if (j->rc == 0)
@@ -84,7 +85,7 @@ static void fill_run(struct spill_job *j) {
     if (j->rc == 0 && f->upto == f->len)
         j->rc = file_flush(s);
     if (j->rc == 0)
-        madvise(f->bytes + done, (f->upto - done) & ~(uint64_t)(ARENA_PAGE - 1), MADV_DONTNEED);
+        madvise(f->bytes + done, (f->upto - done) & ~(page - 1), MADV_DONTNEED);
 }
 
 /* Take the result of its job, and begin the next one. */

@@ -9,6 +9,7 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/io.h>
+#include <base/page.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static void reading_go(struct store_reading *r) {
     r->seen = ready;
     if (r->job.busy)
         return;
-    uint64_t gone = r->sent & ~(uint64_t)(ARENA_PAGE - 1);
+    uint64_t gone = r->sent & ~(page_size() - 1);
     if (gone > r->given_up) {
         madvise(r->bytes + r->given_up, gone - r->given_up, MADV_DONTNEED);
         r->given_up = gone;

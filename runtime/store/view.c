@@ -2,6 +2,7 @@
 /* view.c - map an arena for reading, and the check of its header that both sides make. */
 #include "reader.h"
 #include <base/error.h>
+#include <base/page.h>
 #include <base/versions.h>
 
 #include <errno.h>
@@ -84,8 +85,10 @@ static int map_both(uint8_t **map, uint64_t len, int fd, uint64_t spill_len, int
         madvise(at + before, used, MADV_DONTDUMP);
     if (before)
         munmap(at, before);
-    if (room > before + used)
-        munmap(at + before + used, room - before - used);
+    /* a file may end within a page of the machine */
+    uint64_t end = (before + used + page_size() - 1) & ~(page_size() - 1);
+    if (room > end)
+        munmap(at + end, room - end);
     *map = at + before;
     return 0;
 }

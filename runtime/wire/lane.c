@@ -3,6 +3,7 @@
 #include "lane.h"
 
 #include <base/error.h>
+#include <base/page.h>
 #include <base/versions.h>
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(struct lane_page) <= 4096, "positions have one page");
+_Static_assert(sizeof(struct lane_page) <= LANE_HEAD, "positions stand before the rings");
 _Static_assert(sizeof(struct msg) == MSG_HEADER, "the header has a name");
 
 #define LANE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -81,8 +82,8 @@ int lane_map(struct lane *l, int fd, bool client) {
     if (p == MAP_FAILED)
         return dd_error(-errno, "cannot map a lane: %s", strerror(errno));
     struct lane t = {.page = p, .fd = -1, .client_eventfd = -1, .fenced = true};
-    ring_init(&t.sq, (uint8_t *)p + 4096, &t.page->sq_head, &t.page->sq_tail, client);
-    ring_init(&t.cq, (uint8_t *)p + 4096 + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail,
+    ring_init(&t.sq, (uint8_t *)p + LANE_HEAD, &t.page->sq_head, &t.page->sq_tail, client);
+    ring_init(&t.cq, (uint8_t *)p + LANE_HEAD + DD_LANE_RING, &t.page->cq_head, &t.page->cq_tail,
               !client);
     const struct ring *produced = client ? &t.sq : &t.cq, *consumed = client ? &t.cq : &t.sq;
     if (!positions_sane(produced->seen, produced->pos) ||
@@ -194,7 +195,8 @@ static int lane_punch_hole(struct lane *l, uint64_t at, uint64_t len) {
 /* Punch all pages of the ring that begins at `data`, except those with bytes between the two
  * positions. */
 static int punch_ring(struct lane *l, uint64_t data, uint64_t head, uint64_t tail) {
-    uint64_t from = (tail + 4095) & ~4095ull, to = (head + DD_LANE_RING) & ~4095ull;
+    uint64_t page = page_size(), from = (tail + page - 1) & ~(page - 1),
+             to = (head + DD_LANE_RING) & ~(page - 1);
     int rc = 0;
     while (from < to && rc == 0) {
         uint64_t off = from & (DD_LANE_RING - 1),
@@ -209,12 +211,13 @@ int lane_shrink_rings(struct lane *l, bool barriers) {
     /* Acquire pairs with the release of head in ring_consume(): the client's reads are over. It
      * reads only between head and tail of CQ. */
     uint64_t head = __atomic_load_n(l->cq.head, __ATOMIC_ACQUIRE);
-    int rc =
-        positions_sane(head, l->cq.pos) ? punch_ring(l, 4096 + DD_LANE_RING, head, l->cq.pos) : 0;
+    int rc = positions_sane(head, l->cq.pos)
+                 ? punch_ring(l, LANE_HEAD + DD_LANE_RING, head, l->cq.pos)
+                 : 0;
     if (rc < 0 || !shrink_begin(l, barriers))
         return rc < 0 ? rc : -EBUSY;
     bool used = __atomic_load_n(&l->page->sq_used, __ATOMIC_ACQUIRE) != 0 || ring_ready(&l->sq);
-    rc = used ? -EBUSY : punch_ring(l, 4096, l->sq.pos, l->sq.pos);
+    rc = used ? -EBUSY : punch_ring(l, LANE_HEAD, l->sq.pos, l->sq.pos);
     shrink_end(l);
     return rc;
 }

@@ -46,7 +46,11 @@ struct lane_page { /* first page of the memfd */
      * it costs a client nothing */
     uint32_t sq_used;
 };
-#define LANE_RINGS_SIZE (4096u + 2u * DD_LANE_RING) /* of the file, from its start */
+/* where the rings begin: the area behind them is mapped by itself, so it begins at a border of pages
+ * on any machine */
+#define LANE_HEAD       DD_PAGE_MAX
+#define LANE_RINGS_SIZE (LANE_HEAD + 2u * DD_LANE_RING) /* of the file, from its start */
+_Static_assert(LANE_RINGS_SIZE % DD_PAGE_MAX == 0, "the area can be mapped");
 /* sparse: of the area behind the rings, only what the client has written takes memory */
 #define LANE_FILE_SIZE  ((uint64_t)LANE_RINGS_SIZE + DD_LANE_AREA)
 #define LANE_WINDOWS    16u

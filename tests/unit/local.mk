@@ -43,4 +43,12 @@ tests_unit_store_compact_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_cache_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_spill_LDADD = $(BASE_STORE_LIBS)
 tests_unit_store_queue_LDADD = $(BASE_STORE_LIBS)
+
+# --- the same with larger pages ---
+check_LTLIBRARIES += tests/unit/libbig_pages.la
+tests_unit_libbig_pages_la_SOURCES = tests/unit/big_pages.c
+tests_unit_libbig_pages_la_CFLAGS = $(WARN_CFLAGS)
+tests_unit_libbig_pages_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+dist_check_SCRIPTS += tests/unit/pages.t
+TESTS += tests/unit/pages.t
 endif

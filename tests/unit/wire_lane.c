@@ -5,6 +5,7 @@
  */
 #include "wire_lanes.h"
 #include <base/clock.h>
+#include <base/page.h>
 #include <base/versions.h>
 
 #include <errno.h>
@@ -404,18 +405,18 @@ END_TEST
 
 /* --- memory that a burst has left --- */
 static uint64_t pages_of(uint64_t from, uint64_t to) {
-    static unsigned char in[(4096 + 2 * DD_LANE_RING) / 4096];
-    uint64_t n = 0;
+    static unsigned char in[LANE_RINGS_SIZE / 4096];
+    uint64_t n = 0, page = page_size();
     ck_assert_int_eq(mincore(mg.page, LANE_RINGS_SIZE, in), 0);
-    for (uint64_t i = from / 4096; i < to / 4096; i++)
+    for (uint64_t i = from / page; i < to / page; i++)
         n += in[i] & 1;
     return n;
 }
 
 START_TEST(an_idle_lane_gives_back_all_but_what_is_in_it) {
     uint8_t *area = lane_area(&cl);
-    const uint64_t many = DD_LANE_RING / 4096 - 10, sq = 4096, cq = 4096 + DD_LANE_RING,
-                   end = cq + DD_LANE_RING;
+    const uint64_t page = page_size(), many = DD_LANE_RING / page - 2 - 32768 / page,
+                   sq = LANE_HEAD, cq = sq + DD_LANE_RING, end = cq + DD_LANE_RING;
     uint64_t small = lane_memory(&mg), id = 0, sent;
     for (uint32_t k = 0; k < 30; k++, id++) { /* both rings once round and more */
         ck_assert(put(&cl.sq, id, 30000) && take(&mg.sq, id));
@@ -443,11 +444,11 @@ START_TEST(an_idle_lane_gives_back_all_but_what_is_in_it) {
     ck_assert_int_eq(lane_shrink_area(&mg, false, 0, 4 << 20), 0);
     ck_assert_int_eq(lane_shrink_area(&mg, false, 4 << 20, 4 << 20), 0);
     ck_assert_uint_le(pages_of(sq, cq), 1);
-    ck_assert_uint_le(pages_of(cq, end), 5 * 30080 / 4096 + 2);
+    ck_assert_uint_le(pages_of(cq, end), 5 * 30080 / page + 2);
     for (; id < sent; id++)
         ck_assert(take(&cl.cq, id)); /* each byte of them */
     ck_assert_int_eq(lane_shrink_rings(&mg, false), 0);
-    ck_assert_uint_le(lane_memory(&mg), small + 2 * 4096);
+    ck_assert_uint_le(lane_memory(&mg), small + 2 * page);
     for (uint32_t k = 0; k < 100; k++, id++) { /* and on it goes */
         ck_assert(put(&cl.sq, id, 30000) && take(&mg.sq, id));
         ck_assert(put(&mg.cq, id, 30000) && take(&cl.cq, id));
@@ -545,7 +546,7 @@ static void shrinking(bool barriers, double secs) {
     ck_assert_uint_gt(shrunk, 100);
     ck_assert_int_eq(lane_shrink_rings(&mg, barriers), 0);
     ck_assert_int_eq(lane_shrink_area(&mg, barriers, 0, 1 << 20), 0);
-    ck_assert_uint_le(lane_memory(&mg), 16 << 10);
+    ck_assert_uint_le(lane_memory(&mg), 4 * page_size());
 }
 
 START_TEST(memory_is_taken_at_any_moment_and_no_byte_is_lost) {
