@@ -124,8 +124,10 @@ int arena_map(void **map, uint64_t *len, int fd, int spill_fd, int prot) {
         return rc;
     }
     /* Not the regions before the heap: in huge pages the little that is used of them would cost 2
-     * MiB each. Nor the spill, whose pages come from a device. */
-    if (h->page_shift == ARENA_PAGES_ADVISED && h->budget >= DD_HUGE_ARENA)
+     * MiB each. Nor the spill, whose pages come from a device. Where small pages have 16 or 64 KiB,
+     * huge ones have 32 or 512 MiB, and one could take more than the budget. */
+    if (h->page_shift == ARENA_PAGES_ADVISED && h->budget >= DD_HUGE_ARENA &&
+        page_size() == ARENA_PAGE)
         madvise(at + h->heap_off, h->heap_len, MADV_HUGEPAGE);
     *map = at;
     *len = size + spill;

@@ -2,6 +2,7 @@
 /* store_populate.c - memory ahead of use: in steps, beside the writer, never more than the budget.
  * */
 #include "store_test.h"
+#include <base/page.h>
 #include <store/budget.h>
 
 #include <errno.h>
@@ -155,8 +156,9 @@ static void huge_is(uint64_t budget, uint64_t huge_page, unsigned times) {
 }
 
 START_TEST(huge_pages_are_asked_for_where_they_are_wanted_and_pay) {
-    huge_is(DD_HUGE_ARENA, HUGE_ADVISE, 2);
-    huge_is(4 * DD_HUGE_ARENA, HUGE_ADVISE, 2);
+    const unsigned times = page_size() == ARENA_PAGE ? 2 : 0;
+    huge_is(DD_HUGE_ARENA, HUGE_ADVISE, times);
+    huge_is(4 * DD_HUGE_ARENA, HUGE_ADVISE, times);
     huge_is(DD_HUGE_ARENA - ARENA_PAGE, HUGE_ADVISE, 0);
     huge_is(16 * MIB, HUGE_ADVISE, 0);
     huge_is(4 * DD_HUGE_ARENA, HUGE_NO, 0);
