@@ -32,6 +32,7 @@
 #include <base/error.h>
 #include <base/log.h>
 #include <base/spin.h>
+#include <wire/conn_counts.h>
 #include <wire/fabric/fabric.h>
 
 #include <errno.h>
@@ -372,6 +373,7 @@ int manager_run(const struct manager_setup *setup) {
     m.count = &setup->page->count;
     setup->page->started = clock_ns();
     log_part("manager %u on %s", setup->id, setup->node);
+    conn_counts_reset();
     faults_init(setup->id);
     manager_bind(&m);
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
@@ -391,5 +393,6 @@ int manager_run(const struct manager_setup *setup) {
     if (populating)
         pthread_join(thread, NULL);
     manager_close(&m);
+    conn_counts_log();
     return 0;
 }

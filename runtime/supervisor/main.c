@@ -27,6 +27,7 @@
 #include <base/error.h>
 #include <base/log.h>
 #include <base/oom.h>
+#include <wire/conn_counts.h>
 
 #include <errno.h>
 #include <poll.h>
@@ -146,6 +147,7 @@ static void supervisor_serve(void) {
 
 static void supervisor_close(void) {
     control_close(&s);
+    conn_counts_log();
     clients_end(&s);
     fork_leases_end(&s);
     rendezvous_end(&s);

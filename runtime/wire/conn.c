@@ -10,6 +10,7 @@
 #include "conn.h"
 
 #include "auth.h"
+#include "conn_counts.h"
 #include "conn_inside.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -106,6 +107,7 @@ static bool deliver_in(struct conn *c) {
                 conn_fail(c, DDICT_EPROTO);
                 return false;
             }
+            conn_counts_heard(&c->m);
             c->in_pos += MSG_HEADER;
             c->have_msg = true;
             c->got = 0;
@@ -427,6 +429,7 @@ int conn_send(struct conn *c, struct msg *m, const void *head, size_t head_len, 
     int e = out_message(&c->out, m, head, head_len, body, body_len, done, done_arg);
     if (e < 0)
         return e;
+    conn_counts_sent(m);
     if (conn_full(c))
         c->full_seen = true;
     if (c->state == UP && !c->blocked)

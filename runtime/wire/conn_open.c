@@ -7,6 +7,7 @@
  *     acceptor                AUTH (waits for hello, then answer)    -> UP
  */
 #include "conn.h"
+#include "conn_counts.h"
 #include "conn_inside.h"
 #include <base/clock.h>
 
@@ -124,6 +125,7 @@ static void come_up(struct conn *c) {
     conn_stranger_leave(c);
     live_start(c->io.fd, c->hs.role == ROLE_CONTROL);
     c->state = UP;
+    conn_counts_up(c->opener);
     free(c->addr);
     c->addr = NULL;
     io_defer(&c->later); /* messages that were queued meanwhile */

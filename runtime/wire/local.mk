@@ -9,7 +9,8 @@ libwire_la_SOURCES = runtime/wire/link.c runtime/wire/link.h runtime/wire/fabric
   runtime/wire/fabric/fabric.h runtime/wire/fabric/fabric_find.h \
   runtime/wire/fabric/fabric_memory.h runtime/wire/fabric/fabric_types.h \
   runtime/wire/conn.c runtime/wire/conn_open.c runtime/wire/conn_parts.c \
-  runtime/wire/conn_sealed.c runtime/wire/conn_strangers.c runtime/wire/seal.c \
+  runtime/wire/conn_counts.c runtime/wire/conn_counts.h runtime/wire/conn_sealed.c \
+  runtime/wire/conn_strangers.c runtime/wire/seal.c \
   runtime/wire/seal.h runtime/wire/conn_inside.h runtime/wire/conn.h runtime/wire/auth.c \
   runtime/wire/auth.h runtime/wire/event.h runtime/wire/handshake.c runtime/wire/handshake.h \
   runtime/wire/identity.h \
