@@ -8,6 +8,7 @@ include tests/slurm/local.mk
 include tests/python/local.mk
 include tests/local/local.mk
 include tests/local/client.mk
+include tests/scale/local.mk
 
 include tests/bench/peers/local.mk
 

@@ -374,9 +374,14 @@
 #define DD_FIGURES_ALL_MS 1800
 /* node > 0: so much later who should have gathered them is taken for lost */
 #define DD_FIGURES_LATE_MS 400
-/* asking all nodes with lower ids who writes the record */
+/* asking nodes with lower ids who writes the record */
 #define DD_FAILOVER_MS     1000
 #define DD_FAILOVER_ONE_MS 400 /* of this: one node that does not answer */
+#define DD_FAILOVER_MIN_MS 20  /* ... where many did not */
+#define DD_FAILOVER_SHARE  4u  /* each has this part of what is left: ten fit in */
+/* who has lost its parent asks node (id - 1) / this first: one that is asked by so few answers within
+ * milliseconds, and two steps go up from 272 nodes */
+#define DD_FAILOVER_CHILDREN 16u
 /* the same event (full, refused) is told again at most so often */
 #define DD_NOTE_MS 60000
 /* libfabric looks for its providers, 0.15 s of work, of which a busy machine may give a twentieth

@@ -5,8 +5,8 @@
  * When a node is lost, node 0 tells the others.
  *
  * A node that loses its parent before the parent said DONE looks for another one among the nodes
- * with lower ids, in order. A node that finds none is the head: it gathers the statistics and
- * writes the record. A node that such an orphan asks passes the orphan's messages on to its own
+ * with lower ids: first those above it in a tree, then all in order. A node that finds none is the
+ * head: it gathers the statistics and writes the record. A node that such an orphan asks passes the orphan's messages on to its own
  * parent, so one wrong guess about which nodes live does not make a second head.
  */
 #include "control.h"
@@ -106,10 +106,33 @@ void control_node_silent(struct supervisor *s, uint32_t node) {
 
 /* --- a parent --- */
 
-/* Milliseconds for each node that is asked, so that all of them fit into DD_FAILOVER_MS. */
-static unsigned attempt_ms(uint32_t nodes) {
-    unsigned ms = DD_FAILOVER_MS / (nodes ? nodes : 1);
-    return ms > DD_FAILOVER_ONE_MS ? DD_FAILOVER_ONE_MS : ms < 20 ? 20 : ms;
+/* Milliseconds for the node that is asked now: a share of what is left of DD_FAILOVER_MS. Most
+ * likely the first one lives and is only busy; where a whole rack is gone the rest go quickly. */
+static unsigned attempt_ms(struct supervisor *s) {
+    struct control *c = s->control;
+    uint64_t now = timers_now(&s->timers);
+    unsigned share = s->node_id < DD_FAILOVER_SHARE ? s->node_id : DD_FAILOVER_SHARE;
+    if (!c->search_until)
+        c->search_until = now + DD_FAILOVER_MS * 1000000ull;
+    uint64_t ms = c->search_until > now ? (c->search_until - now) / 1000000 / share : 0;
+    return ms > DD_FAILOVER_ONE_MS   ? DD_FAILOVER_ONE_MS
+           : ms < DD_FAILOVER_MIN_MS ? DD_FAILOVER_MIN_MS
+                                     : (unsigned)ms;
+}
+
+/* Whom to ask next: those above us in a tree, so that no node is asked by all; then any with a lower
+ * id. Our own id: nobody is left. */
+static uint32_t parent_next(const struct supervisor *s) {
+    const struct node_state *nodes = s->control->nodes;
+    uint32_t id = s->node_id;
+    while (id > 0) {
+        id = (id - 1) / DD_FAILOVER_CHILDREN;
+        if (!nodes[id].dead)
+            return id;
+    }
+    while (id < s->node_id && nodes[id].dead)
+        id++;
+    return id;
 }
 
 static void attempt_fire(struct timer *t) {
@@ -124,11 +147,13 @@ static void parent_find(struct supervisor *s) {
         c->released = true;
         return;
     }
-    for (uint32_t id = 0; id < s->node_id; id++) {
-        if (c->nodes[id].dead || parent_open(s, id) < 0)
+    for (uint32_t id; (id = parent_next(s)) < s->node_id;) {
+        if (parent_open(s, id) < 0) {
+            c->nodes[id].dead = true;
             continue;
+        }
         log_info("asks node %s to write the record", node_name(s, id));
-        timer_after(&s->timers, &c->attempt, attempt_ms(s->node_id) * 1000000ull);
+        timer_after(&s->timers, &c->attempt, attempt_ms(s) * 1000000ull);
         if (s->lost)
             lost_send(c->parent);
         if (c->gave)

@@ -38,9 +38,10 @@ struct control {
     struct ctl_conn *conns, *parent; /* parent: of these; NULL: we are the head, or look for one */
     struct node_state *nodes;        /* [nodes] */
     struct timer beat, attempt;
-    bool ready;          /* our own managers are */
-    bool gave;           /* our own figures */
-    bool head, released; /* released: the parent said DONE */
+    uint64_t search_until; /* while we look for a parent; 0: we do not */
+    bool ready;            /* our own managers are */
+    bool gave;             /* our own figures */
+    bool head, released;   /* released: the parent said DONE */
 };
 
 /* --- control_links.c --- */

@@ -97,6 +97,7 @@ static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_r
     }
     if (cc == c->parent) {
         timer_clear(&s->timers, &c->attempt);
+        c->search_until = 0;
         return;
     }
     if (role != ROLE_CONTROL || peer <= s->node_id || peer >= s->nodes) {
