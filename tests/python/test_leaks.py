@@ -70,14 +70,16 @@ class Leaks(DictTest):
         gc.collect()
         tracemalloc.start()
         every_call(self.d)
-        gc.collect()
-        before = tracemalloc.get_traced_memory()[0]
-        for _ in range(30):
-            every_call(self.d)
-        gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - before
+        grown = []
+        for _ in range(2):  # Python's table of interned strings, of 400 KB, is replaced now and then; a leak is there each time
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(30):
+                every_call(self.d)
+            gc.collect()
+            grown.append(tracemalloc.get_traced_memory()[0] - before)
         tracemalloc.stop()
-        self.assertLess(grown, 20_000, "bytes over 30 rounds")
+        self.assertLess(min(grown), 20_000, f"bytes over 30 rounds: {grown}")
 
     def test_memory_of_the_process(self):
         for _ in range(20):

@@ -158,6 +158,8 @@ class Fleet:
         for i, code in self.all_gone(but=(lost,)):
             check(code == 1, "node %d: exit code %d after a loss: %s" % (i, code, self.stderr(self.nodes[i])))
         node.proc.wait()
+        if not os.path.exists(os.path.join(self.folder, "record")):
+            return False
         with open(os.path.join(self.folder, "record")) as f:
             ends = [end for end in map(json.loads, f) if end["event"] == "job_end"]
         return len(ends) == 1 and ends[0]["total"]["lost_managers"] == 1

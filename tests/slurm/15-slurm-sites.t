@@ -110,7 +110,8 @@ federated() {
     id=$(((id << 26) + 5))
     cc -o "submit.$1" "$tests/submit.c" -lslurm || return 99
     script "$1" "$2" | as_root env HOME="$home" USER=ddict-test "$home/submit.$1" $id "$(stat -c %u .)" "$1" "$home/$1.job" || return 98
-    while sub squeue -h -n "$1" -t PD,R,CG | grep -q .; do sleep 0.3; done
+    local end=$((SECONDS + limit))
+    while sub squeue -h -n "$1" -t PD,R,CG | grep -q .; do [ $SECONDS -lt $end ] || return 97; sleep 0.3; done
     cat "$1.job"
     rm -f "$1.job"
     echo "job id $id"
@@ -152,8 +153,8 @@ cells() {
     $act >act 2>&1 </dev/null || { cp act "$out"; not_ok "$row: $act"; }
     touch go
     wait "${pids[@]}"
-    for way in $ways; do judge "$way"; done
     clean_after "$row: nothing is left"
+    for way in $ways; do judge "$way"; done # when all has ended: of salloc's dictionary Slurm's log tells
 }
 name_of() { case $1 in run | up) echo "ddict $1" ;; *) echo "$1" ;; esac; }
 statistics() { # WAY: of how many dictionaries; of salloc's Slurm's log has them

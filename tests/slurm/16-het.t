@@ -114,6 +114,7 @@ for ((i = 0; i < 600; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
 # the first is srun, the second its child, which ends the step
 kill -KILL "$("$devcluster" ps ctl | awk '$5 ~ /(^|\/)srun$/ && / -N1 -n1 --ddict-mem=96M/ { print $2; exit }')"
 wait $!
+is "srun_is_killed" "$?" 137
 clean_after "nothing_is_left_when_srun_is_killed"
 
 sub srun -N1 -n1 --ddict-mem=10T true : -N2 -n2 true >"$out" 2>&1 </dev/null

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Unit tests of what maps, advises and gives back memory, with pages of 16 and of 64 KiB (big_pages.c).
+[ -z "$(sed -n 's/^SAN_CFLAGS = *//p' Makefile)" ] || { echo "built with sanitizers, which want to be loaded first"; exit 77; }
 lib=$PWD/tests/unit/.libs/libbig_pages.so bad=0
 [ -e "$lib" ] || { echo "$lib is missing: run me by make check"; exit 1; }
 case $(uname -m) in x86_64) ;; *) echo "the pages of x86-64 are needed"; exit 77 ;; esac
