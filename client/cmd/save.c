@@ -171,12 +171,6 @@ static int fit_check(uint64_t bytes) {
         run.folder, size_format(a, sizeof a, bytes), size_format(b, sizeof b, room));
 }
 
-static unsigned number_of(const char *variable, unsigned otherwise) {
-    uint64_t n;
-    const char *text = getenv(variable);
-    return text && count_parse(text, 0, 1u << 20, &n) == 0 ? (unsigned)n : otherwise;
-}
-
 /* 0, or negative with the sentence set. */
 static int line_work(struct line *l) {
     uint64_t items, bytes = 0;
@@ -186,10 +180,8 @@ static int line_work(struct line *l) {
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
     if (l->worker) {
-        run.worker = number_of("SLURM_PROCID", 0);
-        run.workers = number_of("SLURM_STEP_NUM_TASKS", 1);
-        if (run.worker >= run.workers)
-            return dd_error(-EINVAL, "Slurm says this is task %u of %u", run.worker, run.workers);
+        run.worker = run.info.node_id; /* there is one on each node */
+        run.workers = run.info.nodes;
         if (stat(run.folder, &st) < 0)
             return dd_error(
                 -errno, "%s: %s, on node %s; the folder has to be on storage that all nodes share",

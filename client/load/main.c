@@ -256,12 +256,6 @@ static int workers_spread(const struct load_options *o) {
 
 /* --- */
 
-static unsigned number_of(const char *variable, unsigned otherwise) {
-    const char *text = getenv(variable);
-    uint64_t n;
-    return text && count_parse(text, 0, 1u << 24, &n) == 0 ? (unsigned)n : otherwise;
-}
-
 /* We are attached. Returns the exit code. */
 static int load_run(const struct load_options *o) {
     struct load *l = &the_load;
@@ -269,13 +263,11 @@ static int load_run(const struct load_options *o) {
     l->workers = 1;
     if (rc == 0 && o->run) {
         snprintf(l->run, sizeof l->run, "%s", o->run);
-        l->worker = number_of("SLURM_PROCID", 0);
-        l->workers = number_of("SLURM_STEP_NUM_TASKS", 1);
+        l->worker = l->info.node_id; /* there is one on each node */
+        l->workers = l->info.nodes;
     } else {
         run_name(l->run);
     }
-    if (l->workers == 0 || l->worker >= l->workers)
-        rc = dd_error(-EINVAL, "Slurm says this is task %u of %u", l->worker, l->workers);
     uint64_t most =
         l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
     l->manager_bytes = l->info.managers > 0 ? most / l->info.managers : 0;

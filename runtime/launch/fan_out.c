@@ -6,6 +6,7 @@
 #include "launch.h"
 #include "reason.h"
 #include "relay.h"
+#include "srun_leave.h"
 #include "startup_lines.h"
 #include "step.h"
 #include "step_argv.h"
@@ -35,8 +36,9 @@ extern char **environ;
 struct running {
     const struct spread *s;
     pid_t pid;
-    int told; /* somebody but srun said something */
-    int sig;  /* we were told to end */
+    int sruns; /* pid is `ddict sruns` */
+    int told;  /* somebody but srun said something */
+    int sig;   /* we were told to end */
     /* exit code of the first process that failed by itself. srun's own can be that of a process
      * which srun ended because of the first */
     int code;
@@ -132,8 +134,11 @@ static int running_follow(struct running *r, int err) {
             kill(r->pid, SIGTERM);
             deadline_start(&limit, END_MS);
         }
-        if (r->sig != 0 && !reaped && deadline_over(&limit))
+        if (r->sig != 0 && !reaped && deadline_over(&limit)) {
+            if (r->sruns)
+                srun_children_kill(r->pid); /* the child of each srun ends its step */
             kill(r->pid, SIGKILL);
+        }
         if (reaped && err >= 0 && p.revents == 0)
             break; /* somebody else has the other end */
     }
@@ -174,6 +179,7 @@ static int running_start(const struct spread *s, const char *srun, const char *j
         close(err[1]);
     if (rc > 0) {
         r.pid = rc;
+        r.sruns = argv_has_sruns(argv);
         rc = running_follow(&r, err[0]);
     }
     if (err[0] >= 0)

@@ -182,11 +182,13 @@ static void node_info_take(struct starter *s, const char *text) {
 /* Each node of a step names it. */
 static void hidden_step_add(struct starter *s, const char *step) {
     size_t n = strlen(s->hidden_steps), k = strlen(step);
-    const char *at = strstr(s->hidden_steps, step);
+    const char *at = s->hidden_steps;
 
-    if (at && (at == s->hidden_steps || at[-1] == ' ') && (at[k] == '\0' || at[k] == ' '))
-        return;
-    snprintf(s->hidden_steps + n, sizeof s->hidden_steps - n, "%s%s", n > 0 ? " " : "", step);
+    for (; k > 0 && (at = strstr(at, step)); at += k)
+        if ((at == s->hidden_steps || at[-1] == ' ') && (at[k] == '\0' || at[k] == ' '))
+            return;
+    if (n + 1 + k < sizeof s->hidden_steps) /* half an id is that of another step */
+        snprintf(s->hidden_steps + n, sizeof s->hidden_steps - n, "%s%s", n > 0 ? " " : "", step);
 }
 
 static void on_start(struct starter *s, const char *rest) {
@@ -373,8 +375,11 @@ static void starter_late(struct starter *s) {
         starter_stop(s, NULL);
         break;
     case STARTER_STOPPING:
-        if (s->pid > 0)
+        if (s->pid > 0) {
+            if (s->sruns)
+                srun_children_kill(s->pid); /* the child of each srun ends its step */
             kill(s->pid, SIGKILL);
+        }
         step_cancel(s);
         starter_enter(s, STARTER_KILLING, DD_STOP_MS);
         break;

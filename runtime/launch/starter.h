@@ -62,8 +62,10 @@ struct starter {
     uint32_t nodes, started;
     char **node_infos; /* ours, [nodes]: wire-up by stdio; NULL without */
     uint32_t node_infos_n;
-    int sruns;              /* one for each component of a heterogeneous job */
-    char hidden_steps[512]; /* "J.S" of the hidden step, or of several; "" as long as not known */
+    int sruns; /* one for each component of a heterogeneous job */
+    /* of as many components as a job may have */
+    char hidden_steps[128 *
+                      24]; /* "J.S" of the hidden step, or of several; "" as long as not known */
     int drain_ms, start_s, ready_ms; /* ready_ms: DD_READY_MS, or what the owner sets */
     struct deadline limit;           /* of the present state */
     uint64_t say_at;                 /* clock_ms() of the progress line; 0: said */

@@ -18,6 +18,7 @@
  */
 #include "step_argv.h"
 
+#include "command.h"
 #include "sruns.h"
 #include "step.h"
 
@@ -137,13 +138,15 @@ static void part_args(struct args *a, const struct hidden *h, const struct part 
 
 /* Before the words of each srun, how many they are. */
 static void sruns_args(struct args *a, const struct hidden *h) {
-    char self[PATH_MAX];
+    char self[PATH_MAX], ddict[PATH_MAX];
     ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
     uint32_t base = 0;
     size_t i;
 
-    self[len > 0 ? len : 0] = '\0';
-    args_add(a, "%s", len > 0 ? self : DDICT_BINDIR "/ddict");
+    self[len > 0 ? len : 0] = '\0'; /* ddict, or ddict-load beside it */
+    args_add(a, "%s",
+             command_beside(self, "ddict", ddict, sizeof ddict) == 0 ? ddict
+                                                                     : DDICT_BINDIR "/ddict");
     args_add(a, SRUNS_VERB);
     args_add(a, h->together ? SRUNS_TOGETHER : SRUNS_APART);
     for (i = 0; i < h->nparts; base += h->parts[i++].nodes) {

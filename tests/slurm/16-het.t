@@ -63,12 +63,15 @@ cat >het-own.sh <<END
 srun --het-group=1 -n1 -N1 $ddict put k 'of the second'
 srun --het-group=0 -n1 $ddict get k; echo
 $ddict get k; echo
-$ddict load het-data && $ddict ls | grep -c het-data
+$ddict load het-data
+$ddict save $PWD/het-saved && $ddict rm --all && $ddict restore $PWD/het-saved && $ddict get k; echo
 srun --het-group=0,1 ./het.sh
 END
 chmod 755 het-own.sh
 t "a_job_of_salloc_has_one" sub salloc -Q --ddict-mem=96M -N1 -n1 : -N2 -n2 ./het-own.sh
-is "its_steps_and_the_submit_host_read_it" "$(grep -c '^of the second$' "$out")" 2
+is "whose_nodes_load_as_one" "$(grep -c '^het-data: 6 items, .* on each of 3 nodes$' "$out")" 1
+has "and_restore_what_they_saved" "^ddict restore: restored [0-9]+ items, .* 3 nodes\)$"
+is "its_steps_and_the_submit_host_read_it" "$(grep -c '^of the second$' "$out")" 3
 has "a_step_over_all_uses_it" "^rank 2 of 3 in [0-9]+\.[0-9]+\.job has all$"
 clean_after "nothing_is_left_of_the_job"
 is "it_leaves_one_record" "$(ls ddict-*.jsonl | wc -l)" 1
@@ -128,5 +131,5 @@ is "two_sizes_are_refused" "$?" 1
 t "the_same_twice_is_not" sub env DDICT_MANAGERS=2 srun -N1 -n1 --ddict-mem=32M --ddict-managers=3 true : -N1 -n1 --ddict-mem=32M true
 has "and_what_was_typed_wins_over_the_variable" "^ddict: 3 managers on 2 nodes"
 clean_after "nothing_is_left"
-rm -rf het.sh het-*.sh het-runs het-data ddict-*.jsonl
+rm -rf het.sh het-*.sh het-runs het-data het-saved* ddict-*.jsonl
 finish

@@ -59,7 +59,7 @@ runtime/launch/relay.c jobid jobid jobid name srun
 runtime/launch/starter.c ddictd ddictd step
 runtime/launch/startup_lines.c summary
 runtime/launch/step.c node step
-runtime/launch/step_argv.c chdir jobid mem mpi nodes
+runtime/launch/step_argv.c chdir ddict jobid mem mpi nodes
 runtime/launch/tasks.c jobid local srun
 runtime/launch/up.c drain name summary
 runtime/manager/answers.c mem
