@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 EXTRA_DIST += contrib/devcluster/devcluster contrib/devcluster/conf.sh contrib/devcluster/clean.sh \
-  contrib/devcluster/power.sh contrib/packages contrib/install-packages contrib/format contrib/layers contrib/build.sh \
+  contrib/devcluster/power.sh contrib/arm64 contrib/packages contrib/install-packages contrib/format contrib/layers contrib/build.sh \
   contrib/check contrib/tested contrib/plugin-for contrib/demo contrib/demo-train/train.py contrib/containers/README.md \
   contrib/containers/install-client contrib/containers/train.def contrib/containers/Dockerfile \
   contrib/images/run contrib/images/make.sh contrib/images/enter contrib/images/v2 tests/zz-nothing-left

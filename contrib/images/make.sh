@@ -7,12 +7,18 @@ NEEDS=5         # GiB on the disk, with the packages while they are unpacked
 
 # A short root has what the part images of contrib/check needs. Python's files are compiled where they are used only: all of torch's, numpy's and what
 # comes with them take more processor time than to unpack them.
-groups=(build run test demo digits v2) hooks=()
+groups=(build run test demo digits v2) hooks=() archs=()
 short_take() {
     groups=(build run short demo v2)
     [ -d "$data" ] || groups+=(digits)
     hooks=(--essential-hook='chroot "$1" dpkg-divert --quiet --local --no-rename --divert /usr/bin/py3compile.all --add /usr/bin/py3compile &&
         ln -s true "$1/usr/bin/py3compile"')
+}
+
+# A root of another architecture is one of amd64 with a cross compiler, and that architecture's libraries beside.
+arch_take() {
+    groups=("$arch")
+    archs=(--architectures="amd64,$arch")
 }
 
 part='' # what is being made
@@ -54,7 +60,7 @@ root_make() {
     # How this machine's apt reaches mirrors holds for the new root, too. A proxy may have a password.
     rm -f "$root.apt"
     (umask 077 && apt-config dump | grep -E '^Acquire::(Check|http|https|Retries)' >"$root.apt")
-    setsid timeout --kill-after=10 $LIMIT_MAKE unshare --mount --propagation private mmdebstrap --mode=root --variant=apt --format=directory --include=ca-certificates \
+    setsid timeout --kill-after=10 $LIMIT_MAKE unshare --mount --propagation private mmdebstrap --mode=root --variant=apt --format=directory --include=ca-certificates "${archs[@]}" \
         --aptopt="$root.apt" --aptopt='Acquire::Languages "none"' --dpkgopt=force-unsafe-io \
         --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
         --customize-hook="cp /etc/hosts /etc/resolv.conf \"\$1/etc/\"; mkdir \"\$1/packages\" && cp '$repo'/contrib/*packages \"\$1/packages/\"" \
