@@ -53,6 +53,15 @@ void *hashset_add(struct hashset *s, const uint64_t *hash, bool *is_new) {
     return e;
 }
 
+void *hashset_next(const struct hashset *s, size_t *at) {
+    while (*at < s->cap) {
+        uint64_t *e = element_at(s, (*at)++);
+        if (*e != 0)
+            return e;
+    }
+    return NULL;
+}
+
 bool hashset_remove(struct hashset *s, const uint64_t *hash) {
     if (!hashset_find(s, hash))
         return false;

@@ -31,6 +31,8 @@ void *hashset_find(const struct hashset *s, const uint64_t *hash); /* NULL: it i
 /* The element with that hash. *is_new: it was not there, and is 0 behind the hash. NULL without
  * memory, and then nothing has changed. */
 void *hashset_add(struct hashset *s, const uint64_t *hash, bool *is_new);
+/* Each element, in any order: *at is 0 at first. NULL: there is none more. */
+void *hashset_next(const struct hashset *s, size_t *at);
 bool hashset_remove(struct hashset *s, const uint64_t *hash); /* whether it was in it */
 void hashset_free(struct hashset *s);                         /* it is empty then */
 

@@ -11,52 +11,54 @@
 #include <base/hash.h>
 #include <base/hashset.h>
 #include <base/process.h>
-#include <base/vec.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct attach_count {
-    uint32_t node;
+struct attach_key { /* as a whole the hash of a hashset: no two keys are one */
+    uint64_t hash, node;
     char step[STEP_NAME_MAX];
+};
+struct attach_count {
+    struct attach_key key;
     uint64_t processes;
 };
+#define KEY_WORDS (sizeof(struct attach_key) / sizeof(uint64_t))
 struct attach_counts {
-    struct attach_count *at;
-    size_t n, cap;
-    struct hashset seen; /* uint64_t: processes of this node */
+    struct hashset counts; /* struct attach_count */
+    struct hashset seen;   /* uint64_t: processes of this node */
 };
 /* further steps are not counted: the names come from clients, so there could be any number */
 #define STEPS_MAX 65536u
 
+static uint64_t hash_of(const void *what, size_t len) {
+    uint64_t h = key_hash(what, len);
+    return h + (h == 0);
+}
+
 /* True when it was not there. */
 static bool seen_add(struct attach_counts *st, uint64_t h) {
     bool is_new;
-    h += h == 0;
     return !hashset_add(&st->seen, &h, &is_new) || is_new;
 }
 
 static struct attach_count *attach_count_of(struct attach_counts *st, uint32_t node,
                                             const char *step) {
-    for (size_t i = 0; i < st->n; i++)
-        if (st->at[i].node == node && strcmp(st->at[i].step, step) == 0)
-            return &st->at[i];
-    if (st->n == STEPS_MAX)
-        return NULL;
-    if (VEC_ROOM(&st->at, &st->cap, st->n + 1, 16) < 0)
-        return NULL;
-    struct attach_count *c = &st->at[st->n++];
-    memset(c, 0, sizeof *c);
-    c->node = node;
-    snprintf(c->step, sizeof c->step, "%s", step);
-    return c;
+    struct attach_key key = {.node = node};
+    bool is_new;
+    snprintf(key.step, sizeof key.step, "%s", step);
+    key.hash = hash_of(&key, sizeof key);
+    if (st->counts.n == STEPS_MAX)
+        return hashset_find(&st->counts, &key.hash);
+    return hashset_add(&st->counts, &key.hash, &is_new);
 }
 
 int attach_counts_init(struct supervisor *s) {
     s->attach_counts = calloc(1, sizeof *s->attach_counts);
     if (!s->attach_counts)
         return -1;
+    s->attach_counts->counts = HASHSET_OF(struct attach_count, KEY_WORDS);
     s->attach_counts->seen = HASHSET_OF(uint64_t, 1);
     return 0;
 }
@@ -75,7 +77,7 @@ void attach_counts_add(struct supervisor *s, const char *step, pid_t pid) {
     /* pid 0, a process that is not visible from here: each attach counts */
     who.began = pid > 0 ? process_began(pid) : ++s->next_id;
     struct attach_count *c = attach_count_of(s->attach_counts, s->node_id, step);
-    if (c && seen_add(s->attach_counts, key_hash(&who, sizeof who)))
+    if (c && seen_add(s->attach_counts, hash_of(&who, sizeof who)))
         c->processes++;
 }
 
@@ -88,43 +90,49 @@ void attach_counts_set(struct supervisor *s, uint32_t node, const char *step, ui
 void attach_counts_each(const struct supervisor *s,
                         void (*fn)(void *arg, uint32_t node, const char *step, uint64_t processes),
                         void *arg) {
-    for (size_t i = 0; i < s->attach_counts->n; i++)
-        fn(arg, s->attach_counts->at[i].node, s->attach_counts->at[i].step,
-           s->attach_counts->at[i].processes);
+    const struct attach_count *c;
+    for (size_t at = 0; (c = hashset_next(&s->attach_counts->counts, &at));)
+        fn(arg, (uint32_t)c->key.node, c->key.step, c->processes);
 }
 
 static int by_step(const void *a, const void *b) {
-    const struct attach_count *x = a, *y = b;
-    unsigned long long jx = strtoull(x->step, NULL, 10), jy = strtoull(y->step, NULL, 10);
+    const char *x = (*(struct attach_count *const *)a)->key.step;
+    const char *y = (*(struct attach_count *const *)b)->key.step;
+    unsigned long long jx = strtoull(x, NULL, 10), jy = strtoull(y, NULL, 10);
     if (jx != jy)
         return jx < jy ? -1 : 1;
-    return strverscmp(x->step, y->step);
+    return strverscmp(x, y);
 }
 
 void attach_counts_json(const struct supervisor *s, FILE *f) {
-    struct attach_counts *st = s->attach_counts;
+    const struct hashset *counts = &s->attach_counts->counts;
+    const struct attach_count **sorted = calloc(counts->n + 1, sizeof *sorted);
+    size_t n = 0;
     bool first = true;
-    if (st->n)
-        qsort(st->at, st->n, sizeof *st->at, by_step);
+    for (size_t at = 0; sorted && (sorted[n] = hashset_next(counts, &at));)
+        n++;
+    if (n)
+        qsort(sorted, n, sizeof *sorted, by_step);
     fputc('[', f);
-    for (size_t i = 0; i < st->n;) {
-        size_t from = i;
+    for (size_t i = 0; i < n;) {
+        const char *step = sorted[i]->key.step;
         uint64_t sum = 0;
-        for (; i < st->n && strcmp(st->at[i].step, st->at[from].step) == 0; i++)
-            sum += st->at[i].processes;
+        for (; i < n && strcmp(sorted[i]->key.step, step) == 0; i++)
+            sum += sorted[i]->processes;
         if (sum == 0)
             continue;
-        fprintf(f, "%s{\"step\":\"%s\",\"processes\":%llu}", first ? "" : ",", st->at[from].step,
+        fprintf(f, "%s{\"step\":\"%s\",\"processes\":%llu}", first ? "" : ",", step,
                 (unsigned long long)sum);
         first = false;
     }
     fputc(']', f);
+    free(sorted);
 }
 
 void attach_counts_end(struct supervisor *s) {
     if (!s->attach_counts)
         return;
-    free(s->attach_counts->at);
+    hashset_free(&s->attach_counts->counts);
     hashset_free(&s->attach_counts->seen);
     free(s->attach_counts);
     s->attach_counts = NULL;

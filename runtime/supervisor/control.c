@@ -33,15 +33,22 @@ const char *node_name(const struct supervisor *s, uint32_t id) {
 
 static void parent_find(struct supervisor *s);
 
-/* --- the states of other nodes --- */
+/* --- the states of other nodes, and how many are in each --- */
+static void state_set(bool *state, bool to, uint32_t *n) {
+    if (*state == to)
+        return;
+    *state = to;
+    *n = to ? *n + 1 : *n - 1;
+}
+
+static void ended_set(struct supervisor *s, uint32_t node) {
+    if (node != s->node_id) /* others may think so of us */
+        state_set(&s->control->nodes[node].ended, true, &s->control->ended_n);
+}
+
 static void all_ready_check(struct supervisor *s) {
     struct control *c = s->control;
-    if (!c->ready)
-        return;
-    for (uint32_t i = 1; i < s->nodes; i++)
-        if (!c->nodes[i].ready)
-            return;
-    if (s->stage != STAGE_STARTING)
+    if (!c->ready || c->ready_n < s->nodes - 1 || s->stage != STAGE_STARTING)
         return;
     ctl_conns_send(s, MSG_CTL_READY, UINT32_MAX, 0, NULL);
     supervisor_ready(s);
@@ -49,7 +56,7 @@ static void all_ready_check(struct supervisor *s) {
 
 void control_node_ended(struct supervisor *s, uint32_t node) {
     struct control *c = s->control;
-    c->nodes[node].ended = true;
+    ended_set(s, node);
     if (c->parent)
         ctl_conn_send(c->parent, MSG_CTL_END, UINT32_MAX, node, NULL, 0);
     lifecycle_check(s);
@@ -60,7 +67,8 @@ void parent_lost(struct supervisor *s, const char *how) {
     uint32_t node = c->parent->node;
     c->parent->dead = true;
     c->parent = NULL;
-    c->nodes[node].dead = c->nodes[node].ended = true;
+    c->nodes[node].dead = true;
+    ended_set(s, node);
     if (s->stage < STAGE_ENDING && !s->lost) {
         s->lost_node = node;
         supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
@@ -72,7 +80,8 @@ void parent_lost(struct supervisor *s, const char *how) {
 
 void child_lost(struct supervisor *s, uint32_t node, const char *how) {
     s->control->nodes[node].child = NULL;
-    s->control->nodes[node].ended = s->control->nodes[node].dead = true;
+    s->control->nodes[node].dead = true;
+    ended_set(s, node);
     if (s->node_id == 0 && s->stage < STAGE_ENDING && !s->lost) {
         s->lost_node = node;
         supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
@@ -82,12 +91,12 @@ void child_lost(struct supervisor *s, uint32_t node, const char *how) {
 
 /* --- what is heard --- */
 void control_node_ready(struct supervisor *s, uint32_t node) {
-    s->control->nodes[node].ready = true;
+    state_set(&s->control->nodes[node].ready, true, &s->control->ready_n);
     all_ready_check(s);
 }
 
 void control_node_drained(struct supervisor *s, uint32_t node, bool drained) {
-    s->control->nodes[node].drained = drained;
+    state_set(&s->control->nodes[node].drained, drained, &s->control->drained_n);
     lifecycle_check(s);
 }
 
@@ -340,19 +349,11 @@ bool control_alone(const struct supervisor *s) {
 }
 
 bool control_all_drained(const struct supervisor *s) {
-    for (uint32_t i = 1; i < s->nodes; i++)
-        if (!s->control->nodes[i].drained)
-            return false;
-    return true;
+    return !s->control || s->control->drained_n == s->nodes - 1;
 }
 
 bool control_all_ended(const struct supervisor *s) {
-    if (!s->control)
-        return true;
-    for (uint32_t i = 0; i < s->nodes; i++)
-        if (i != s->node_id && !s->control->nodes[i].ended)
-            return false;
-    return true;
+    return !s->control || s->control->ended_n == s->nodes - 1;
 }
 
 void control_close(struct supervisor *s) {

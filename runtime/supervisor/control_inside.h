@@ -37,6 +37,7 @@ struct control {
     struct ctl_conn *probe;          /* of conns; NULL: none */
     struct ctl_conn *conns, *parent; /* parent: of these; NULL: we are the head, or look for one */
     struct node_state *nodes;        /* [nodes] */
+    uint32_t ready_n, drained_n, ended_n; /* so many of the other nodes are */
     struct timer beat, attempt;
     uint64_t search_until; /* while we look for a parent; 0: we do not */
     bool ready;            /* our own managers are */

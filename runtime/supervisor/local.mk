@@ -33,7 +33,7 @@ ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la li
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
-  tests/local/control_messages
+  tests/unit/supervisor_counts tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
@@ -56,6 +56,11 @@ tests_unit_supervisor_attach_counts_SOURCES = tests/unit/supervisor_attach_count
   tests/unit/unit.h runtime/supervisor/attach_counts.c
 tests_unit_supervisor_attach_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_supervisor_attach_counts_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_supervisor_counts_SOURCES = tests/unit/supervisor_counts.c tests/unit/unit.h \
+  runtime/supervisor/attach_counts.c runtime/supervisor/control.c runtime/supervisor/figures.c \
+  runtime/supervisor/life_events.c runtime/supervisor/tasks.c
+tests_unit_supervisor_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
+tests_unit_supervisor_counts_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_local_control_messages_SOURCES = tests/local/control_messages.c tests/unit/unit.h \
   runtime/supervisor/node_info.c runtime/supervisor/transport.c
 tests_local_control_messages_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS)

@@ -23,6 +23,7 @@ struct tasks {
     struct supervisor *s;
     uint8_t *came;            /* a bit for each task: it came to this node */
     struct task_count *nodes; /* [nodes]; ours on all, the others on node 0 */
+    struct task_count all;    /* their sum */
     struct timer alone;       /* node 0: runs while nobody is here */
 };
 
@@ -40,24 +41,27 @@ static void alone_fire(struct timer *t) {
 /* Node 0: is it over? */
 static void tasks_check(struct tasks *k) {
     struct supervisor *s = k->s;
-    struct task_count all = {0};
-    for (uint32_t i = 0; i < s->nodes; i++) {
-        all.came += k->nodes[i].came;
-        all.here += k->nodes[i].here;
-    }
-    if (all.here > 0)
+    if (k->all.here > 0)
         timer_clear(&s->timers, &k->alone);
-    else if (all.came >= s->opt.tasks)
+    else if (k->all.came >= s->opt.tasks)
         tasks_over(s);
     else if (!k->alone.pos)
         timer_after(&s->timers, &k->alone, DD_TASKS_ALONE_MS * 1000000ull);
 }
 
-static void tasks_changed(struct tasks *k) {
+static void count_set(struct tasks *k, uint32_t node, struct task_count to) {
+    struct task_count *c = &k->nodes[node];
+    k->all.came += to.came - c->came;
+    k->all.here += to.here - c->here;
+    *c = to;
+}
+
+/* Ours. */
+static void tasks_changed(struct tasks *k, uint32_t came, uint32_t here) {
     struct supervisor *s = k->s;
-    const struct task_count *c = &k->nodes[s->node_id];
+    count_set(k, s->node_id, (struct task_count){.came = came, .here = here});
     if (s->node_id > 0)
-        control_tasks(s, c->came, c->here);
+        control_tasks(s, came, here);
     else
         tasks_check(k);
 }
@@ -88,23 +92,22 @@ int tasks_join(struct supervisor *s, uint32_t task) {
     if (k->came[task / 8] >> task % 8 & 1)
         return dd_error(-EALREADY, "task %u has come already", task);
     k->came[task / 8] |= (uint8_t)(1 << task % 8);
-    k->nodes[s->node_id].came++;
-    k->nodes[s->node_id].here++;
-    tasks_changed(k);
+    struct task_count c = k->nodes[s->node_id];
+    tasks_changed(k, c.came + 1, c.here + 1);
     return 0;
 }
 
 void tasks_left(struct supervisor *s) {
     if (!s->tasks)
         return;
-    s->tasks->nodes[s->node_id].here--;
-    tasks_changed(s->tasks);
+    struct task_count c = s->tasks->nodes[s->node_id];
+    tasks_changed(s->tasks, c.came, c.here - 1);
 }
 
 void tasks_set(struct supervisor *s, uint32_t node, uint32_t came, uint32_t here) {
     if (!s->tasks)
         return;
-    s->tasks->nodes[node] = (struct task_count){.came = came, .here = here};
+    count_set(s->tasks, node, (struct task_count){.came = came, .here = here});
     tasks_check(s->tasks);
 }
 

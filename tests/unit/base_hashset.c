@@ -55,6 +55,10 @@ START_TEST(it_agrees_with_an_array_through_random_changes) {
             const struct element *e = hashset_find(&s, hash_of(i));
             ck_assert_uint_eq(e ? e->value : 0, model[i]);
         }
+        size_t at = 0, seen = 0;
+        for (const struct element *e; (e = hashset_next(&s, &at)); seen++)
+            ck_assert_uint_eq(e->value, model[e->hash[1]]);
+        ck_assert_uint_eq(seen, n);
     }
     ck_assert_uint_le(4 * s.n, 3 * s.cap);
     hashset_free(&s);

@@ -82,7 +82,34 @@ START_TEST(other_nodes_are_added_and_replace_what_they_said) {
 }
 END_TEST
 
+/* As at the end on node 0: some pass over all for each would take minutes. */
+START_TEST(many_nodes_with_many_steps_are_counted_and_a_limit_holds) {
+    char step[STEP_NAME_MAX];
+    for (int again = 0; again < 2; again++)
+        for (uint32_t node = 1; node <= 300; node++)
+            for (unsigned i = 0; i < 200; i++) {
+                snprintf(step, sizeof step, "12.%u", i);
+                attach_counts_set(&s, node, step, node);
+            }
+    const char *at = json();
+    for (unsigned i = 0; i < 200; i++) {
+        char want[80];
+        snprintf(want, sizeof want, "{\"step\":\"12.%u\",\"processes\":45150}", i);
+        ck_assert_ptr_nonnull(at = strstr(at, want));
+    }
+    for (unsigned i = 0; i < 70000; i++) {
+        snprintf(step, sizeof step, "13.%u", i);
+        attach_counts_set(&s, 1, step, 1);
+    }
+    ck_assert_ptr_nonnull(strstr(json(), "\"13.5535\""));
+    ck_assert_ptr_null(strstr(text, "\"13.5536\""));
+    attach_counts_set(&s, 300, "12.0", 1); /* one that is there still changes */
+    ck_assert_ptr_nonnull(strstr(json(), "\"processes\":44851}"));
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_attach_counts", before, after, a_process_that_attaches_twice_counts_once,
                processes_that_can_not_be_seen_count_each_time,
                steps_come_in_the_order_of_their_numbers, what_a_client_says_can_not_break_the_line,
-               other_nodes_are_added_and_replace_what_they_said)
+               other_nodes_are_added_and_replace_what_they_said,
+               many_nodes_with_many_steps_are_counted_and_a_limit_holds)

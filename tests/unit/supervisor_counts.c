@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* supervisor_counts.c - how many nodes are ready, drained, at their end, and how many tasks they
+ * have, against what each said: said twice, taken back, said of ourselves. */
+#include "unit.h"
+#include <supervisor/control.h>
+#include <supervisor/control_inside.h>
+#include <supervisor/figures.h>
+#include <supervisor/life_events.h>
+#include <supervisor/record.h>
+#include <supervisor/tasks.h>
+
+#include <string.h>
+
+#define NODES 5u
+#define TASKS 8u
+
+static struct supervisor s;
+static struct control control;
+static struct node_state states[NODES];
+static unsigned events[EVENT_SEEN_N];
+
+/* --- the connections and the record, of which nothing is asked here --- */
+int ctl_conns_listen(struct control *c) {
+    return -1;
+}
+int parent_open(struct supervisor *sup, uint32_t node) {
+    return -1;
+}
+void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_t aux,
+                   const void *payload, size_t len) {
+}
+void ctl_conns_send(struct supervisor *sup, unsigned type, uint32_t manager, uint64_t aux,
+                    const char *text) {
+}
+void lost_send(struct ctl_conn *cc) {
+}
+void ctl_conns_free_dead(struct control *c) {
+}
+void record_note(struct supervisor *sup, const struct note *n) {
+}
+
+static void event_seen(struct supervisor *sup, enum life_event event,
+                       const struct drain_wish *wish) {
+    events[event]++;
+    if (event == EVENT_READY)
+        sup->stage = STAGE_READY;
+}
+
+static void before(void) {
+    memset(&s, 0, sizeof s);
+    memset(&control, 0, sizeof control);
+    memset(states, 0, sizeof states);
+    memset(events, 0, sizeof events);
+    s.nodes = NODES;
+    s.control = &control;
+    s.opt.tasks = TASKS;
+    control.s = &s;
+    control.nodes = states;
+    life_events_go_to(event_seen);
+    ck_assert_int_eq(tasks_init(&s), 0);
+}
+static void after(void) {
+    tasks_end(&s);
+    ck_assert_uint_eq(s.timers.n, 0);
+    free(s.timers.heap);
+}
+
+START_TEST(all_are_ready_when_the_last_one_is) {
+    for (int again = 0; again < 2; again++)
+        for (uint32_t i = 1; i < NODES - 1; i++)
+            control_node_ready(&s, i);
+    control_ready(&s);
+    ck_assert_uint_eq(events[EVENT_READY], 0);
+    control_node_ready(&s, NODES - 1);
+    control_node_ready(&s, NODES - 1);
+    ck_assert_uint_eq(events[EVENT_READY], 1);
+}
+END_TEST
+
+START_TEST(our_own_managers_may_be_the_last_ones) {
+    for (uint32_t i = 1; i < NODES; i++)
+        control_node_ready(&s, i);
+    ck_assert_uint_eq(events[EVENT_READY], 0);
+    control_ready(&s);
+    ck_assert_uint_eq(events[EVENT_READY], 1);
+}
+END_TEST
+
+START_TEST(a_node_that_has_clients_again_is_not_drained) {
+    for (uint32_t i = 1; i < NODES; i++) {
+        ck_assert(!control_all_drained(&s));
+        control_node_drained(&s, i, false);
+        control_node_drained(&s, i, true);
+        control_node_drained(&s, i, true);
+    }
+    ck_assert(control_all_drained(&s));
+    control_node_drained(&s, 2, false);
+    ck_assert(!control_all_drained(&s));
+    control_node_drained(&s, 2, true);
+    ck_assert(control_all_drained(&s));
+}
+END_TEST
+
+START_TEST(each_other_node_ends_once_however_it_ends) {
+    s.node_id = 2;
+    for (int again = 0; again < 2; again++) {
+        control_node_ended(&s, 2); /* of ourselves, by a node that lost us */
+        control_node_ended(&s, 1);
+        child_lost(&s, 3, "silent");
+        child_lost(&s, 4, "silent");
+        control_node_ended(&s, 4);
+    }
+    ck_assert(!control_all_ended(&s));
+    control_node_ended(&s, 0);
+    ck_assert(control_all_ended(&s));
+}
+END_TEST
+
+START_TEST(the_only_node_waits_for_no_other) {
+    s.nodes = 1;
+    s.control = NULL;
+    ck_assert(control_all_drained(&s) && control_all_ended(&s));
+}
+END_TEST
+
+/* Armed while no task is here and some never came. */
+static bool waits_alone(void) {
+    return s.timers.n == 1;
+}
+
+START_TEST(tasks_are_over_when_all_came_and_left) {
+    s.stage = STAGE_READY;
+    tasks_ready(&s);
+    ck_assert(waits_alone());
+    for (uint32_t i = 1; i < NODES; i++)
+        tasks_set(&s, i, 1, 1);
+    ck_assert(!waits_alone());
+    tasks_set(&s, 1, 4, 0); /* the last word of a node counts */
+    for (uint32_t i = 2; i < NODES; i++)
+        tasks_set(&s, i, 1, 0);
+    ck_assert(waits_alone() && events[EVENT_DRAIN] == 0);
+    ck_assert_int_eq(tasks_join(&s, 7), 0);
+    ck_assert(!waits_alone() && events[EVENT_DRAIN] == 0);
+    ck_assert_int_lt(tasks_join(&s, 7), 0);
+    tasks_left(&s);
+    ck_assert_uint_eq(events[EVENT_DRAIN], 1);
+}
+END_TEST
+
+UNIT_MAIN_WITH("supervisor_counts", before, after, all_are_ready_when_the_last_one_is,
+               our_own_managers_may_be_the_last_ones, a_node_that_has_clients_again_is_not_drained,
+               each_other_node_ends_once_however_it_ends, the_only_node_waits_for_no_other,
+               tasks_are_over_when_all_came_and_left)
