@@ -37,6 +37,7 @@
 #include "srun_detach.h"
 #include "task.h"
 #include "task_env.h"
+#include <base/defaults.h>
 
 #include <slurm/spank.h>
 
@@ -76,7 +77,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av) {
 
 int slurm_spank_local_user_init(spank_t sp, int ac, char **av) {
     if (options_inert())
-        srun_detach_prepare();
+        srun_detach_prepare(DD_LEFT_ALONE_MS);
     srun_step_begin(sp, ac, av);
     return 0;
 }

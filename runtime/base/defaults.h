@@ -305,6 +305,9 @@
 #define DD_STOP_MS 3000
 /* the hidden srun lets go of our pipes when we leave it alone; else it is killed */
 #define DD_LEAVE_MS 2000
+/* ... and ends itself when no slurmstepd was connected with it for so long: its step is over, and it
+ * has missed that. Well above DD_LINGER_MS, in which a step may run without */
+#define DD_LEFT_ALONE_MS 60000
 /* slurmstepd waits so long for the managers of a batch script that has ended, and their srun */
 #define DD_SCRIPT_END_MS 1500
 /* ... and so long where it saves the dictionary to disk, and Slurm kills that srun with the step:
