@@ -627,7 +627,7 @@ struct ddict_manager_stats {
     uint64_t populate_us;         /* time that this took */
     uint64_t refused_connections; /* failed authentication or malformed */
     uint64_t uptime_us;
-    /* size of the pages that its memory is made of: 4096, or that of a pool of huge pages */
+    /* size of the pages of its memory: the machine's, or that of a pool of huge pages */
     uint64_t page_bytes;
     /* memory in huge pages, of a pool or because the kernel was asked for them and gave them */
     uint64_t huge_bytes;

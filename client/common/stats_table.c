@@ -3,6 +3,7 @@
 #include "stats_table.h"
 
 #include "columns.h"
+#include <base/defaults.h>
 #include <base/size.h>
 #include <base/stats.h>
 
@@ -169,13 +170,13 @@ static void remarks_print(const struct figures *f, int n, FILE *out, int indent)
                 "%*s%" PRIu64 " value%s sent by messages although rma is in use: their memory "
                 "could not be given to the network; the managers' log says why\n",
                 indent, "", total.rma_refused, total.rma_refused == 1 ? " was" : "s were");
-    if (total.page_bytes > 4096 || total.huge_bytes > 0) {
+    bool pool = total.page_bytes > DD_PAGE_MAX;
+    if (pool || total.huge_bytes > 0) {
         char size[24], taken[24];
-        fprintf(
-            out, "%*s%s %s: %s\n", indent, "",
-            total.page_bytes > 4096 ? "from the nodes' pools of huge pages of" : "in huge pages of",
-            size_format(size, sizeof size, total.page_bytes > 4096 ? total.page_bytes : 2ull << 20),
-            size_format(taken, sizeof taken, total.huge_bytes));
+        fprintf(out, "%*s%s %s: %s\n", indent, "",
+                pool ? "from the nodes' pools of huge pages of" : "in huge pages of",
+                size_format(size, sizeof size, pool ? total.page_bytes : 2ull << 20),
+                size_format(taken, sizeof taken, total.huge_bytes));
     }
     for (int i = 0; i < n; i++) {
         const struct manager_stats *s = &f[i].s;

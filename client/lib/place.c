@@ -12,6 +12,7 @@
  */
 #include "client_lane_inside.h"
 #include "request.h"
+#include <base/page.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +20,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PAGE     4096u
 #define NOT_SENT UINT64_MAX /* the last record is a notice that waits for room */
 /* a value up to this size goes through the ring: a copy costs less than two records */
 #define COPIED 16384u
@@ -140,7 +140,8 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
         e->session = s;
         e->generation = __atomic_load_n(&fork_generation, __ATOMIC_RELAXED);
         e->m = session_route(s, owner);
-        e->size = vlen > 0 ? (vlen + PAGE - 1) & ~(uint64_t)(PAGE - 1) : PAGE;
+        uint64_t page = page_size(); /* whole ones: else no memory of it could be given back */
+        e->size = vlen > 0 ? (vlen + page - 1) & ~(page - 1) : page;
         rc = place_open(out, e);
     }
     if (rc < 0) {

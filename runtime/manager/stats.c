@@ -7,6 +7,7 @@
 #include "peer_client.h"
 #include "subscriptions.h"
 #include <base/clock.h>
+#include <base/page.h>
 #include <wire/fabric/fabric.h>
 
 #include <dirent.h>
@@ -70,7 +71,7 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
     out->cached_items = header->cached_items;
     out->cached_bytes = header->cached_bytes;
     out->page_bytes =
-        header->page_shift > ARENA_PAGES_ADVISED ? 1ull << header->page_shift : ARENA_PAGE;
+        header->page_shift > ARENA_PAGES_ADVISED ? 1ull << header->page_shift : page_size();
     out->spill_total_bytes = header->spill_len;
     out->spill_used_bytes = header->spill_used;
     out->spill_items = header->spill_items;

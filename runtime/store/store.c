@@ -21,6 +21,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
+#include <base/page.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -419,7 +420,7 @@ void store_stats(struct store *s, struct manager_stats *out) {
     out->leased_bytes = l->leased_bytes;
     out->populated_bytes = figure_get(&s->populate.bytes);
     out->populate_us = figure_get(&s->populate.ns) / 1000;
-    out->page_bytes = huge_page(h) ? huge_page(h) : ARENA_PAGE;
+    out->page_bytes = huge_page(h) ? huge_page(h) : page_size();
     out->huge_bytes = huge_page(h) ? h->budget - h->heap_limit + figure_get(&h->populated)
                       : h->page_shift == ARENA_PAGES_ADVISED ? huge_mapped(h, h->file_size)
                                                              : 0;

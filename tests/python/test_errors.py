@@ -105,8 +105,8 @@ class Errors(DictTest):
         self.assertFalse(there & (set(keys) - set(unknown)))
 
     def test_a_memory_error_has_a_text(self):
-        code = ("import resource, ddict\n"
-                "size = int(open('/proc/self/statm').read().split()[0]) * 4096 + (24 << 20)\n"
+        code = ("import mmap, resource, ddict\n"
+                "size = int(open('/proc/self/statm').read().split()[0]) * mmap.PAGESIZE + (24 << 20)\n"
                 "resource.setrlimit(resource.RLIMIT_AS, (size, size))\n"
                 "try: ddict.attach()\n"
                 "except MemoryError as e: print(e)\n")

@@ -207,6 +207,11 @@ START_TEST(a_popped_value_stays_until_it_is_unpinned) {
 }
 END_TEST
 
+START_TEST(the_statistics_tell_the_machines_pages) {
+    ck_assert_uint_eq(stats().page_bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+}
+END_TEST
+
 START_TEST(transit_blocks_are_counted_until_they_are_free) {
     struct store_ref a, b;
     struct found f;
@@ -421,7 +426,7 @@ UNIT_MAIN_WITH("store_store", before, after, what_was_put_is_found_by_manager_an
                abort_gives_everything_back,
                a_key_that_changes_while_it_is_read_is_hashed_as_it_was_copied,
                many_keys_survive_all_splits, removing_what_is_absent_is_a_miss,
-               a_popped_value_stays_until_it_is_unpinned,
+               a_popped_value_stays_until_it_is_unpinned, the_statistics_tell_the_machines_pages,
                transit_blocks_are_counted_until_they_are_free,
                clear_removes_all_at_once_and_gives_the_memory_back_bit_by_bit,
                clear_again_and_again_costs_nothing, a_full_arena_can_be_cleared,
