@@ -18,7 +18,7 @@ slurmd_runs() { # HOST
     return 1
 }
 
-# The link is cut first, so that peers get neither FIN nor RST.
+# The link is cut first, so that peers get neither FIN nor RST; then all is stopped before it is killed, so that none sees the end of another.
 power_off() {
     local host pids end c
     host=$(node_name "${1-}")
@@ -26,6 +26,7 @@ power_off() {
     node_known "$host" || die "no node '$host' in cluster '$id'"
     lock
     ip -n "$ns-${id}ctl" link del "$host" 2>/dev/null
+    kill -STOP $(find_pids "$host") 2>/dev/null
     end=$(($(date +%s) + LIMIT_KILL))
     while pids=$(find_pids "$host"); [ -n "$pids" ]; do
         [ "$(date +%s)" -lt "$end" ] || die "'$host': still there: $pids"
