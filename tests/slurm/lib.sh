@@ -93,9 +93,9 @@ slurm_forgot() {
     remains >"$out"
     [ ! -s "$out" ]
 }
-# clean_after SENTENCE - within ten seconds (KillWait is 5), and thirty on a busy machine, nothing of the job remains
+# clean_after SENTENCE - within ten seconds (KillWait is 5), and $patience on a busy machine, nothing of the job remains
 clean_after() {
-    local end=$((SECONDS + 30))
+    local end=$((SECONDS + ${patience-30}))
     while [ "$SECONDS" -lt "$end" ]; do
         remains >"$out"
         [ -s "$out" ] || { ok "$*"; return 0; }

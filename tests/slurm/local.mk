@@ -12,7 +12,8 @@ EXTRA_DIST += tests/slurm/batch.sh tests/slurm/11-job-batch.t tests/slurm/12-job
   tests/slurm/13-job-scope.t tests/slurm/14-slurm-settings.t \
   tests/slurm/15-slurm-sites.t tests/slurm/submit.c tests/slurm/16-het.t
 EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/record.py \
-  tests/slurm/record.sh tests/slurm/90-jobs.t tests/slurm/92-nodes.t
+  tests/slurm/record.sh tests/slurm/90-jobs.t tests/slurm/92-nodes.t \
+  tests/slurm/93-many-nodes.t
 EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py tests/slurm/clock.c \
   tests/slurm/80-end.t tests/slurm/81-end-job.t tests/slurm/82-end-killed.t \
   tests/slurm/83-end-node.t tests/slurm/84-end-missing.t tests/slurm/85-end-memory.t \
