@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the control of a dictionary grows with its nodes: real ddictds, one manager each, on this host without Slurm.
 
-    tests/scale/curve.py [--nodes 4,16,64]        in the build folder, or with DDICT_BUILD
+    tests/scale/curve.py [--nodes 4,16,64] [--markdown]        in the build folder, or with DDICT_BUILD
 
 For each number of nodes: start, statistics, freeze and unfreeze, and the end as Slurm brings it (the line `drain` and EOF at every node); then the loss of
 a node in the middle, and of node 0. ddictds and managers say at their end how many messages of which type they sent and heard (wire/conn_counts.h).
@@ -201,9 +201,16 @@ class Fleet:
         shutil.rmtree(self.folder)
 
 
+def size_text(size):
+    for unit in ("B", "KB", "MB"):
+        if size < 1000 or unit == "MB":
+            return "%.*f %s" % (1 if unit != "B" and size < 100 else 0, size, unit)
+        size /= 1000
+
+
 class Table:
     def __init__(self):
-        self.bad = []
+        self.bad, self.cells = [], collections.defaultdict(dict)
         print("# %5s  %-12s %9s %10s %9s %10s %10s %11s %8s" %
               ("nodes", "phase", "messages", "bytes", "of a node", "its bytes", "of others", "connections", "seconds"), flush=True)
 
@@ -213,12 +220,23 @@ class Table:
         each = [[sum(of[k][j] + of[k][j + 2] for k in kinds) for j in (0, 1)] for of, _ in counted]
         head = max(range(n), key=lambda i: each[i][0])
         others = max(e[0] for i, e in enumerate(each) if i not in heads)
-        print("  %5d  %-12s %9d %10d %9d %10d %10d %11s %8.2f" %
-              (n, phase, *total, *each[head], others, "" if conns is None else conns, seconds), flush=True)
+        self.line(n, phase, total, each[head], others, "" if conns is None else conns, seconds)
         self.limit(n, phase, "messages in all", total[0], SHARE * n * math.log2(n))
         self.limit(n, phase, "messages of a node", each[head][0], HEAD * n)
         self.limit(n, phase, "messages of a node that is not %s" % " or ".join(map(str, heads)), others, other)
         check(total[0] > 0, "%s: no message was counted" % phase)
+
+    def line(self, n, phase, total, head, others, conns, seconds):
+        print("  %5d  %-12s %9d %10d %9d %10d %10s %11s %8.2f" % (n, phase, *total, *head, others, conns, seconds), flush=True)
+        row = {"loss of %d" % (n // 2): "loss of node n/2", "loss of 0": "loss of node 0"}.get(phase, phase)
+        self.cells[row][n] = "%d / %s / %d / %.2f" % (total[0], size_text(total[1]), head[0], seconds)
+
+    def markdown(self):
+        """The table of doc/tested-nodes.md."""
+        numbers = sorted(self.cells["start"])
+        print("\n| phase | %s |\n|%s" % (" | ".join("%d nodes" % n for n in numbers), "---|" * (len(numbers) + 1)))
+        for row, cells in self.cells.items():
+            print("| %s | %s |" % (row, " | ".join(cells[n] for n in numbers)))
 
     def limit(self, n, phase, what, value, limit):
         if value > limit:
@@ -236,8 +254,7 @@ def life(table, n):
         counted = f.counts()
         sizes = [len(c) + 1 for c in f.cards]
         # Each node says its node info, and the starter gives the line with all to each.
-        print("  %5d  %-12s %9d %10d %9d %10d %10s %11d %8.2f" %
-              (n, "wireup", 2 * n, sum(sizes) + n * sum(sizes), 2, max(sizes) + sum(sizes), "", 0, f.seconds["spawn"]), flush=True)
+        table.line(n, "wireup", (2 * n, sum(sizes) + n * sum(sizes)), (2, max(sizes) + sum(sizes)), "", 0, f.seconds["spawn"])
         table.limit(n, "wireup", "bytes of a node info", max(sizes), CARD)
         opened = [sum(conns[j] for _, conns in counted) for j in (0, 1)]
         check(opened[0] == opened[1], "%d connections opened, %d accepted" % tuple(opened))
@@ -270,6 +287,7 @@ def loss(table, n, lost):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--nodes", default="4,16,64", help="numbers of nodes (%(default)s)")
+    p.add_argument("--markdown", action="store_true", help="at the end, the table of doc/tested-nodes.md")
     a = p.parse_args()
     if not os.access(os.path.join(BUILD, "ddictd"), os.X_OK):
         print("no ddictd in", BUILD)
@@ -287,6 +305,8 @@ def main():
         table.bad.append(str(e))
     for text in table.bad:
         print("not ok", text)
+    if a.markdown and not table.bad:
+        table.markdown()
     if not table.bad:
         print("ok no phase has more than %d n log2 n messages" % SHARE)
     sys.exit(1 if table.bad else 0)
