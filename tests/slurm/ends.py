@@ -104,7 +104,7 @@ def eat_beside(how):
         kept = []
         while True:
             kept.append(os.urandom(1 << 20) * 4)
-    d.get("filled", wait=True, timeout=40)
+    d.get("filled", wait=True, timeout=80)
     end = time.monotonic() + 12
     n = 0
     while time.monotonic() < end:
