@@ -118,6 +118,7 @@ write_conf() { # v1|v2|none
     add_user ddict-test "$uid"
     add_user ddict-other "$(free_uid $((uid + 1)))"
     write_shares && write_plugstack || return 1
+    [ ${#files[@]} = 0 ] || cp "${files[@]}" "$dir/etc/slurm/" || return 1
 
     local host n=10 gres=''
     {
