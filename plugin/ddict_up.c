@@ -7,6 +7,7 @@
  */
 #include "ddict_up.h"
 
+#include "dictionary.h"
 #include <base/clock.h>
 #include <base/defaults.h>
 #include <base/error.h>
@@ -33,7 +34,7 @@
 #define LAST_WORDS_MS 200
 #define LINE_KEPT     4096 /* bytes; longer lines (the report) are not for us */
 
-static struct up {
+struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
@@ -43,9 +44,13 @@ static struct up {
     int unsaved;   /* not all that --ddict-save asked for came to disk */
     int saving;    /* it has just said that it saves, at its end: more time, too */
     char why[DD_ERRMSG_MAX], summary[DD_ERRMSG_MAX];
+    char name[NAME_CAP];
     void (*say)(const char *line);
     struct lines lines;
-} up = {.in = -1, .out = -1, .err = -1, .lines = {.max = LINE_KEPT}};
+};
+static struct up *ups; /* one, or one for each component */
+static size_t nups;
+static const char *unstarted; /* why there is one less */
 
 void up_arg(struct up_args *a, const char *fmt, ...) {
     size_t room = sizeof a->text - a->used;
@@ -79,7 +84,8 @@ void up_args_begin(struct up_args *a, const struct settings *site, const char *n
     up_arg(a, "%s", text_of(site, OPT_DDICT));
     up_arg(a, "up");
     up_option(a, OPT_PLUGIN, NULL);
-    up_option(a, OPT_NAME, name);
+    if (name)
+        up_option(a, OPT_NAME, name);
     snprintf(jobid, sizeof jobid, "%u", job);
     up_option(a, OPT_JOBID, jobid);
     if (folder && *folder == '/')
@@ -110,40 +116,42 @@ void up_args_site(struct up_args *a, int ac, char **av) {
 }
 
 static void on_line(void *arg, char *line) {
+    struct up *u = arg;
     const char *rest;
     char word[16];
 
     switch (line_parse(line, &rest)) {
     case LINE_READY:
-        up.watches = line_value(rest, "script", word, sizeof word) >= 0 &&
+        u->watches = line_value(rest, "script", word, sizeof word) >= 0 &&
                      strcmp(word, "watched") == 0 &&
-                     line_value(rest, "srun", up.srun, sizeof up.srun) > 0;
-        up.ready = 1;
+                     line_value(rest, "srun", u->srun, sizeof u->srun) > 0;
+        line_value(rest, "name", u->name, sizeof u->name);
+        u->ready = 1;
         break;
     case LINE_EXISTS:
-        up.ready = 1;
+        u->ready = 1;
         break;
     case LINE_END:
-        up.ended = 1;
+        u->ended = 1;
         break;
     case LINE_LOADING:
-        up.loading = up.loads = 1;
+        u->loading = u->loads = 1;
         break;
     case LINE_SAVING:
-        up.saving = 1;
+        u->saving = 1;
         break;
     case LINE_UNSAVED:
-        up.unsaved = 1;
+        u->unsaved = 1;
         /* fall through */
     case LINE_WARN:
-        up.say(rest);
+        u->say(rest);
         break;
     case LINE_SUMMARY:
-        snprintf(up.summary, sizeof up.summary, "%s", rest);
+        snprintf(u->summary, sizeof u->summary, "%s", rest);
         break;
     case LINE_ERROR:
-        if (up.why[0] == '\0')
-            snprintf(up.why, sizeof up.why, "%s", rest);
+        if (u->why[0] == '\0')
+            snprintf(u->why, sizeof u->why, "%s", rest);
         break;
     default:
         break;
@@ -181,35 +189,35 @@ static void signals_take(int take, sigset_t *mask_before, struct sigaction befor
 }
 
 /* Pass on what the child prints on stderr. */
-static void err_relay(void) {
+static void err_relay(struct up *u) {
     char buf[4096];
-    ssize_t n = read(up.err, buf, sizeof buf);
+    ssize_t n = read(u->err, buf, sizeof buf);
 
     if (n > 0) {
         write_all(STDERR_FILENO, buf, (size_t)n);
     } else if (n == 0 || errno != EINTR) {
-        close(up.err);
-        up.err = -1;
+        close(u->err);
+        u->err = -1;
     }
 }
 
 /* Follow the child's lines until it is ready or has failed, or until its end. -1: that took too
  * long. */
-static int up_follow(int until_end, int timeout_ms) {
+static int up_follow(struct up *u, int until_end, int timeout_ms) {
     struct deadline limit;
     int left;
 
     deadline_start(&limit, timeout_ms);
-    while (until_end || (!up.ready && up.why[0] == '\0')) {
-        struct pollfd p[2] = {{.fd = up.out, .events = POLLIN}, {.fd = up.err, .events = POLLIN}};
+    while (until_end || (!u->ready && u->why[0] == '\0')) {
+        struct pollfd p[2] = {{.fd = u->out, .events = POLLIN}, {.fd = u->err, .events = POLLIN}};
         char buf[4096];
         ssize_t n;
 
-        if (up.loading && !until_end)
+        if (u->loading && !until_end)
             deadline_start(&limit, timeout_ms);
-        if (up.saving && until_end)
+        if (u->saving && until_end)
             deadline_start(&limit, timeout_ms);
-        up.loading = up.saving = 0;
+        u->loading = u->saving = 0;
         left = deadline_left(&limit, SLICE_MS);
         if (left == 0)
             return -1;
@@ -218,14 +226,14 @@ static int up_follow(int until_end, int timeout_ms) {
         if (poll(p, 2, left) <= 0)
             continue;
         if (p[1].revents != 0)
-            err_relay();
+            err_relay(u);
         if (p[0].revents == 0)
             continue;
-        n = read(up.out, buf, sizeof buf);
+        n = read(u->out, buf, sizeof buf);
         if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
             return 0;
         if (n > 0)
-            lines_feed(&up.lines, buf, (size_t)n, on_line, NULL);
+            lines_feed(&u->lines, buf, (size_t)n, on_line, u);
     }
     return 0;
 }
@@ -238,29 +246,45 @@ static void end_close(int *fd) {
 
 /* Reap the child, which has closed its stdout or is to be killed. srun may have reaped it already:
  * ECHILD is as good. */
-static void up_reap(int kill_it) {
+static void up_reap(struct up *u, int kill_it) {
     int i;
 
     if (kill_it)
-        kill(up.pid, SIGKILL);
-    for (i = 0; i < 100 && waitpid(up.pid, NULL, WNOHANG) == 0; i++)
+        kill(u->pid, SIGKILL);
+    for (i = 0; i < 100 && waitpid(u->pid, NULL, WNOHANG) == 0; i++)
         poll(NULL, 0, 10);
-    up.pid = 0;
-    end_close(&up.in);
-    end_close(&up.out);
-    end_close(&up.err);
-    lines_free(&up.lines);
+    u->pid = 0;
+    end_close(&u->in);
+    end_close(&u->out);
+    end_close(&u->err);
+    lines_free(&u->lines);
+}
+
+/* One more, without a child yet. NULL: no memory. */
+static struct up *up_new(void) {
+    struct up *more = realloc(ups, (nups + 1) * sizeof *more);
+
+    if (!more) {
+        unstarted = "out of memory";
+        return NULL;
+    }
+    ups = more;
+    ups[nups] = (struct up){.in = -1, .out = -1, .err = -1, .lines = {.max = LINE_KEPT}};
+    return &ups[nups++];
 }
 
 int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1}, rc;
+    struct up *u = up_new();
 
+    if (!u)
+        return -ENOMEM;
     if (a->full) {
-        snprintf(up.why, sizeof up.why, "the options of the dictionary are too long together");
+        snprintf(u->why, sizeof u->why, "the options of the dictionary are too long together");
         return -E2BIG;
     }
     if (access(a->argv[0], X_OK) < 0) {
-        snprintf(up.why, sizeof up.why, "%s: %s (plugstack.conf: ddict=PATH)", a->argv[0],
+        snprintf(u->why, sizeof u->why, "%s: %s (plugstack.conf: ddict=PATH)", a->argv[0],
                  strerror(errno));
         return -ENOENT;
     }
@@ -277,82 +301,133 @@ int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
         end_close(&in[1]);
         end_close(&out[0]);
         end_close(&err[0]);
-        snprintf(up.why, sizeof up.why, "cannot start `ddict up`: %s", strerror(-rc));
+        snprintf(u->why, sizeof u->why, "cannot start `ddict up`: %s", strerror(-rc));
         return rc;
     }
-    up.pid = rc;
-    up.in = in[1];
-    up.out = out[0];
-    up.err = err[0];
+    u->pid = rc;
+    u->in = in[1];
+    u->out = out[0];
+    u->err = err[0];
     return 0;
+}
+
+/* Until all are ready, or one has failed: that one. */
+static struct up *ups_follow(int timeout_ms, int *rc) {
+    size_t i;
+
+    for (i = 0; i < nups; i++) {
+        *rc = ups[i].pid > 0 ? up_follow(&ups[i], 0, timeout_ms) : 0;
+        if (!ups[i].ready)
+            return &ups[i];
+    }
+    return NULL;
+}
+
+/* One has failed, or we are to end; late: the one that gave no answer. The others have begun, and
+ * end as at the end of srun. */
+static void ups_stop(const struct up *late) {
+    size_t i;
+
+    for (i = 0; i < nups; i++) {
+        end_close(&ups[i].in);
+        if (interrupted && ups[i].pid > 0)
+            kill(ups[i].pid, SIGTERM);
+    }
+    for (i = 0; i < nups; i++)
+        if (ups[i].pid > 0) {
+            int rc = &ups[i] == late ? -1 : up_follow(&ups[i], 1, 4 * DD_STOP_MS);
+
+            up_reap(&ups[i], rc < 0 && (&ups[i] == late || ups[i].ready));
+        }
 }
 
 const char *up_wait(const struct settings *site, void (*say)(const char *line)) {
     int timeout_ms = is_said(site, OPT_START_TIMEOUT)
                          ? (int)number_of(site, OPT_START_TIMEOUT) * 1000
                          : DD_STEP_CREATE_MS,
-        rc;
+        rc = 0;
     struct sigaction before[4];
+    struct up *failed;
     sigset_t mask;
+    size_t i;
 
-    if (up.pid == 0)
-        return up.why;
-    up.say = say;
+    for (i = 0; i < nups; i++)
+        ups[i].say = say;
     signals_take(1, &mask, before);
-    rc = up_follow(0, timeout_ms + DD_READY_MS + SPARE_MS);
+    failed = ups_follow(timeout_ms + DD_READY_MS + SPARE_MS, &rc);
     signals_take(0, &mask, before);
-    if (up.ready)
+    if (!failed && !unstarted)
         return NULL;
-    end_close(&up.in);
+    ups_stop(rc < 0 ? failed : NULL); /* what failed cleans up, and says why */
     if (interrupted)
-        kill(up.pid, SIGTERM);
-    if (rc == 0) /* it cleans up, and says why */
-        up_follow(1, 4 * DD_STOP_MS);
-    up_reap(rc < 0);
-    if (interrupted)
-        return up.loads ? "interrupted before all data was in the dictionary (^C, scancel, or the "
-                          "time limit, against which loading counts)"
-                        : "interrupted before the managers were ready";
-    if (up.why[0] != '\0')
-        return up.why;
+        return failed && failed->loads
+                   ? "interrupted before all data was in the dictionary (^C, scancel, or the "
+                     "time limit, against which loading counts)"
+                   : "interrupted before the managers were ready";
+    if (!failed)
+        return unstarted;
+    if (failed->why[0] != '\0')
+        return failed->why;
     return rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word";
 }
 
 const char *up_watches(void) {
-    return up.watches ? up.srun : NULL;
+    return nups > 0 && ups[0].watches ? ups[0].srun : NULL;
 }
 
 void up_leave(void) {
-    int rc = up_follow(1, 2 * DD_STOP_MS);
+    struct up *u = ups;
+    int rc = up_follow(u, 1, 2 * DD_STOP_MS);
 
     for (;;) { /* what it printed last */
-        struct pollfd p = {.fd = up.err, .events = POLLIN};
+        struct pollfd p = {.fd = u->err, .events = POLLIN};
 
-        if (up.err < 0 || poll(&p, 1, LAST_WORDS_MS) <= 0)
+        if (u->err < 0 || poll(&p, 1, LAST_WORDS_MS) <= 0)
             break;
-        err_relay();
+        err_relay(u);
     }
-    up_reap(rc < 0);
+    up_reap(u, rc < 0);
 }
 
 int up_unsaved(void) {
-    return up.unsaved;
+    size_t i;
+
+    for (i = 0; i < nups; i++)
+        if (ups[i].unsaved)
+            return 1;
+    return 0;
+}
+
+/* With its name, if there are several. */
+static void up_tell(const struct up *u, const char *text, void (*say)(const char *line)) {
+    char line[NAME_CAP + DD_ERRMSG_MAX + 2];
+
+    snprintf(line, sizeof line, "%s%s%s", nups > 1 ? u->name : "", nups > 1 ? ": " : "", text);
+    say(line);
 }
 
 void up_end(void (*say)(const char *line), void (*complain)(const char *line)) {
-    int rc;
+    size_t i;
 
-    if (up.pid == 0)
-        return;
-    up.say = say;
-    end_close(&up.in);
-    rc = up_follow(1, DD_DRAIN_MS + DD_DRAIN_GRACE_MS + 4 * DD_STOP_MS);
-    up_reap(rc < 0);
-    if (up.why[0] != '\0')
-        complain(up.why);
-    else if (!up.ended)
-        complain(rc < 0 ? "the managers did not end in time"
-                        : "`ddict up` was killed; the dictionary is gone");
-    if (up.summary[0] != '\0')
-        say(up.summary);
+    for (i = 0; i < nups; i++)
+        end_close(&ups[i].in);
+    for (i = 0; i < nups; i++) {
+        struct up *u = &ups[i];
+        int rc;
+
+        if (u->pid == 0)
+            continue;
+        u->say = say;
+        rc = up_follow(u, 1, DD_DRAIN_MS + DD_DRAIN_GRACE_MS + 4 * DD_STOP_MS);
+        up_reap(u, rc < 0);
+        if (u->why[0] != '\0')
+            up_tell(u, u->why, complain);
+        else if (!u->ended)
+            up_tell(u,
+                    rc < 0 ? "the managers did not end in time"
+                           : "`ddict up` was killed; the dictionary is gone",
+                    complain);
+        if (u->summary[0] != '\0')
+            up_tell(u, u->summary, say);
+    }
 }

@@ -29,6 +29,10 @@ void job_name(char name[NAME_CAP], unsigned job) {
     snprintf(name, NAME_CAP, "%u.%u.job", geteuid(), job);
 }
 
+void component_name(char name[NAME_CAP], unsigned job, unsigned step, unsigned component) {
+    snprintf(name, NAME_CAP, "%u.%u.%u.%u", geteuid(), job, step, component);
+}
+
 int dictionary_is_here(const char *name, const char *node) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     size_t cap = sizeof a.sun_path - 1;

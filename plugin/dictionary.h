@@ -14,6 +14,8 @@
 /* The name of the tasks' dictionary, or STEP_NONE. */
 #define STEP_VARIABLE "SLURM_DDICT_STEP"
 #define STEP_NONE     "none"
+/* Behind the step's name: each component of the step has a dictionary of its own. */
+#define STEP_COMPONENTS ".component"
 /* What srun decided for its tasks, in three words such as "closest default yes": --ddict-gpu-bind,
  * who said so (user, site, default), --ddict-torch-env. */
 #define TASKS_VARIABLE "SLURM_DDICT_TASKS"
@@ -35,6 +37,8 @@ unsigned job_of_component(unsigned job, const char *het_size, const char *job_id
 /* The name of the dictionary of a step, "uid.job.step", or of a whole job, "uid.job.job". */
 void step_name(char name[NAME_CAP], unsigned job, unsigned step);
 void job_name(char name[NAME_CAP], unsigned job);
+/* That of a component of a step, "uid.job.step.component": the first one's job, and its own. */
+void component_name(char name[NAME_CAP], unsigned job, unsigned step, unsigned component);
 
 /* Whether a process of this user listens under the name on this node (PROTOCOL 4). 1, too, if that
  * cannot be found out; 0 if nobody listens, or another user. */

@@ -183,10 +183,23 @@ static int scope_is(const char *value, const char *word) {
     return value && strcmp(value, word) == 0;
 }
 
+/* Whether each srun that asks has a dictionary of its own, or several. */
+static int of_steps(void) {
+    return scope_is(given.value[OPT_SCOPE], "step") ||
+           scope_is(given.value[OPT_SCOPE], "component");
+}
+
 enum scope options_scope(void) {
     if (inert || (!anything_asked(&given) && !of_job))
         return SCOPE_NONE;
-    return of_job && !scope_is(given.value[OPT_SCOPE], "step") ? SCOPE_JOB : SCOPE_STEP;
+    return of_job && !of_steps() ? SCOPE_JOB : SCOPE_STEP;
+}
+
+unsigned options_components(void) {
+    const char *size = getenv("SLURM_HET_SIZE");
+
+    return scope_is(given.value[OPT_SCOPE], "component") && size && *size != '\0' ? (unsigned)judged
+                                                                                  : 0;
 }
 
 const struct ask_options *options_of(enum scope scope) {
@@ -317,23 +330,20 @@ static int job_asked(spank_t sp) {
     return scope_is(rc == ESPANK_SUCCESS ? scope : getenv(SCOPE_VARIABLE), "job");
 }
 
-/* There is one dictionary, and one request for it, which goes on with the first component: an
- * option may be said again, but not anew. The variables come once more with each component, and
- * what was typed for the first one wins over them. */
+/* There is one request, which goes on with the first component: an option may be said again, but
+ * not anew. */
 static void components_judge(void) {
-    int i;
+    int is_component = scope_is(of_first.value[OPT_SCOPE], "component"), i;
 
     for (i = 0; i < OPTS; i++) {
         const char *first = of_first.value[i], *now = given.value[i];
 
-        if (!now || (first && strcmp(first, now) == 0))
-            continue;
-        if (!first || given_by(i) == BY_OPTION)
-            plugin_fail("%s=%.60s: all components of a heterogeneous job have one dictionary; ask "
-                        "for it before the first \":\"",
-                        name_of(i), now);
-        free((void *)(uintptr_t)now);
-        given.value[i] = strdup(first);
+        if (now && (!first || strcmp(first, now) != 0))
+            plugin_fail("%s=%.60s: %s; ask for %s before the first \":\"", option_rows[i].of_srun,
+                        now,
+                        is_component ? "all components of a heterogeneous step ask alike"
+                                     : "all components of a heterogeneous job have one dictionary",
+                        is_component ? "theirs" : "it");
     }
 }
 
@@ -347,8 +357,13 @@ void options_judge(spank_t sp, int ac, char **av) {
         return;
     }
     of_first = given;
-    for (i = 0; i < OPTS; i++) /* an option that is given again frees its text */
+    for (i = 0; i < OPTS; i++) { /* an option that is given again frees its text */
         of_first.value[i] = given.value[i] ? strdup(given.value[i]) : NULL;
+        /* Slurm reads the variables once more for each component. What was typed for the first one
+         * wins over them, so that all that differs from it is typed. */
+        if (given.value[i] && getenv(option_variable(i)))
+            setenv(option_variable(i), given.value[i], 1);
+    }
     of_job = !allocator && job_id[0] != '\0' && job_asked(sp);
     scope_judge(allocator);
     if (options_scope() == SCOPE_NONE) {
@@ -380,7 +395,7 @@ void options_pass_on(spank_t sp) {
     for (i = 0; i < OPTS; i++)
         if (of_srun(i))
             unsetenv(option_rows[i].variable); /* they are options now */
-    if (scope_is(given.value[OPT_SCOPE], "step"))
+    if (of_steps())
         return;
     if (request_write(request, sizeof request, &given) < 0)
         plugin_fail("the options of --ddict-* are too long together");

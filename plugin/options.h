@@ -24,6 +24,9 @@ void options_pass_on(spank_t sp);
 void options_launch(void);
 /* srun: whose dictionary the step uses. */
 enum scope options_scope(void);
+/* srun, when its step is there: the components of the step if each has a dictionary of its own,
+ * else 0. */
+unsigned options_components(void);
 /* srun: whether `ddict up` started it. */
 int options_inert(void);
 /* srun: the id of the job that it was started in, "" if only --jobid names one, NULL for none. */

@@ -41,6 +41,17 @@ static void name_set(const char *name) {
     unsetenv("DDICT_NODE");
 }
 
+/* Each task finds its own, by its component. */
+static void components_set(const char *name) {
+    char text[NAME_CAP + sizeof STEP_COMPONENTS];
+
+    snprintf(text, sizeof text, "%s" STEP_COMPONENTS, name);
+    if (setenv(STEP_VARIABLE, text, 1) < 0)
+        plugin_fail("out of memory");
+    unsetenv("DDICT_NAME");
+    unsetenv("DDICT_NODE");
+}
+
 /* The folder that relative paths begin at: for a job where it was submitted, since srun may be
  * anywhere. */
 static const char *folder_of(enum scope scope, char cwd[PATH_MAX]) {
@@ -49,25 +60,39 @@ static const char *folder_of(enum scope scope, char cwd[PATH_MAX]) {
     return scope == SCOPE_JOB && submit && *submit == '/' ? submit : getcwd(cwd, PATH_MAX);
 }
 
+/* component: -1, or which one of the step. */
+static void child_start(enum scope scope, const char *name, uint32_t job, uint32_t step,
+                        int component, const struct settings *site, int ac, char **av) {
+    char path[PATH_MAX], cwd[PATH_MAX];
+    struct up_args args;
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    up_args_begin(&args, site, component < 0 ? name : NULL, job, folder_of(scope, cwd));
+    if (scope == SCOPE_STEP)
+        up_arg(&args, "--step=%" PRIu32, step);
+    if (component >= 0)
+        up_arg(&args, "%s=%d", option_rows[OPT_COMPONENT].option, component);
+    up_arg(&args, "--srun=%.*s", len > 0 ? (int)len : 4, len > 0 ? path : "srun");
+    up_args_asked(&args, options_of(scope));
+    up_args_site(&args, ac, av);
+    up_spawn(&args, environ, 0);
+}
+
 static void dictionary_start(enum scope scope, const char *name, uint32_t job, uint32_t step,
                              int ac, char **av) {
-    char path[PATH_MAX], cwd[PATH_MAX], text[ASK_WHY];
+    unsigned n = scope == SCOPE_STEP ? options_components() : 0, i;
+    char text[ASK_WHY];
     const char *why;
-    struct up_args args;
     struct settings site;
-    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
 
     if (site_collect(&site, ac, av, text, sizeof text) < 0) {
         give_up(name, text);
         return;
     }
-    up_args_begin(&args, &site, name, job, folder_of(scope, cwd));
-    if (scope == SCOPE_STEP)
-        up_arg(&args, "--step=%" PRIu32, step);
-    up_arg(&args, "--srun=%.*s", len > 0 ? (int)len : 4, len > 0 ? path : "srun");
-    up_args_asked(&args, options_of(scope));
-    up_args_site(&args, ac, av);
-    up_spawn(&args, environ, 0);
+    if (n == 0)
+        child_start(scope, name, job, step, -1, &site, ac, av);
+    for (i = 0; i < n; i++)
+        child_start(scope, name, job, step, (int)i, &site, ac, av);
     why = up_wait(&site, user_say);
     if (why) {
         give_up(name, why);
@@ -75,7 +100,10 @@ static void dictionary_start(enum scope scope, const char *name, uint32_t job, u
     }
     if (scope == SCOPE_JOB)
         up_leave();
-    name_set(name);
+    if (n == 0)
+        name_set(name);
+    else
+        components_set(name);
 }
 
 /*

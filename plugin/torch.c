@@ -88,7 +88,8 @@ static void whole_step(spank_t sp, const char *name, uint32_t *n) {
         *n = (uint32_t)value;
 }
 
-void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint32_t step) {
+void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint32_t step,
+                   int whole) {
     struct torch t = {.sp = sp};
     uint32_t rank, world, local_world, node;
     char text[16];
@@ -107,7 +108,7 @@ void torch_prepare(spank_t sp, int wanted, const char *name, uint32_t job, uint3
         return;
     }
     /* of a heterogeneous step SPANK counts the tasks of this component alone */
-    if (*task_variable(sp, "SLURM_HET_SIZE", text, sizeof text) != '\0') {
+    if (whole && *task_variable(sp, "SLURM_HET_SIZE", text, sizeof text) != '\0') {
         whole_step(sp, "SLURM_PROCID", &rank);
         whole_step(sp, "SLURM_STEP_NUM_TASKS", &world);
         whole_step(sp, "SLURM_NODEID", &node);

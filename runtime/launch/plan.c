@@ -57,8 +57,11 @@ static int name_make(struct plan *p, const struct options *o) {
         return 0;
     }
     if (p->srun[0] != '\0' && !is_run(o)) {
-        snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), options_job(o),
-                 is_said(s, OPT_STEP) ? text_of(s, OPT_STEP) : "job");
+        int n = snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), options_job(o),
+                         is_said(s, OPT_STEP) ? text_of(s, OPT_STEP) : "job");
+
+        if (p->component != 0)
+            snprintf(p->name + n, sizeof p->name - (size_t)n, ".%u", p->component);
         return 0;
     }
     if (getrandom(&random, sizeof random, 0) != sizeof random)
@@ -125,6 +128,7 @@ static void version_tell(char **envp, const char *text) {
 static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
                       struct step *step) {
     const struct settings *s = &o->set;
+    struct component only = {.index = (int)number_of(s, OPT_COMPONENT)};
     char scontrol[PATH_MAX], *text;
     char *version[] = {p->srun, (char *)(uintptr_t) "--version", NULL};
     int rc;
@@ -138,9 +142,12 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
     if (command_beside(p->srun, "scontrol", scontrol, sizeof scontrol) < 0 &&
         command_find("scontrol", scontrol, sizeof scontrol) < 0)
         return dd_error(-ENOENT, "scontrol not found beside %s", p->srun);
-    rc = step_look(step, scontrol, p->envp, options_job(o), text_of(s, OPT_STEP));
+    rc = step_look(step, scontrol, p->envp, options_job(o), text_of(s, OPT_STEP),
+                   is_said(s, OPT_COMPONENT) ? &only : NULL);
     if (rc < 0)
         return rc;
+    if (is_said(s, OPT_COMPONENT))
+        p->component = step->parts[0].job;
     p->nodes = (uint32_t)step->nodes.count;
     p->stay = o->tasks > 0 || (!is_said(s, OPT_STEP) && !is_run(o));
     if (p->stay && o->tasks == 0 && step->batch && step->stdout_path &&

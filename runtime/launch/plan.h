@@ -9,6 +9,7 @@
 
 struct plan {
     char name[DICT_NAME_MAX];
+    unsigned component;       /* the job's component that it is of, by its own id; 0: of all */
     char node[NODE_NAME_MAX]; /* without Slurm: name of this node; else "" */
     uint32_t nodes, managers;
     uint64_t mem;

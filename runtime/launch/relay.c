@@ -44,18 +44,24 @@ static void on_signal(int sig) {
     _exit(128 + sig);
 }
 
-/* "uid.job.rest" -> job and, where it is a number, the step; else $SLURM_JOB_ID. 0 or -ENOENT. */
-static int job_of(const char *name, char *job, size_t job_cap, char *step, size_t step_cap) {
+/* "uid.job.rest" -> job and, where it is a number, the step, and where it is two, the component;
+ * else $SLURM_JOB_ID. 0 or -ENOENT. */
+static int job_of(const char *name, char *job, size_t job_cap, char *step, size_t step_cap,
+                  unsigned *component) {
     const char *dot = strchr(name, '.'), *rest, *own = getenv("SLURM_JOB_ID");
     size_t n = dot ? strspn(dot + 1, "0123456789") : 0;
+    char more;
 
     *step = '\0';
+    *component = 0;
     if (n > 0 && n < job_cap && dot[1 + n] == '.' && strtoul(name, NULL, 10) == geteuid()) {
         memcpy(job, dot + 1, n);
         job[n] = '\0';
         rest = dot + n + 2;
         n = strspn(rest, "0123456789");
-        if (n > 0 && n < step_cap && (rest[n] == '\0' || strcmp(rest + n, ".run") == 0))
+        if (n > 0 && n < step_cap &&
+            (rest[n] == '\0' || strcmp(rest + n, ".run") == 0 ||
+             sscanf(rest + n, ".%10u%c", component, &more) == 1))
             snprintf(step, step_cap, "%.*s", (int)n, rest);
         return 0;
     }
@@ -193,6 +199,7 @@ int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t s
                struct step *step, char ***envp) {
     char step_id[16], scontrol[PATH_MAX], why[ASK_WHY], own[64];
     struct settings site = {0};
+    struct component only = {0};
     int rc;
 
     *envp = NULL;
@@ -204,7 +211,8 @@ int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t s
     }
     /* wrong words stop who starts a dictionary, not who looks into one */
     site_read(&site, why, sizeof why);
-    if (!name || *name == '\0' || job_of(name, job, job_cap, step_id, sizeof step_id) < 0 ||
+    if (!name || *name == '\0' ||
+        job_of(name, job, job_cap, step_id, sizeof step_id, &only.job) < 0 ||
         command_find(is_said(&site, OPT_SRUN) ? text_of(&site, OPT_SRUN) : "srun", srun, srun_cap) <
             0 ||
         (command_beside(srun, "scontrol", scontrol, sizeof scontrol) < 0 &&
@@ -213,7 +221,8 @@ int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t s
     *envp = command_environment(environ, 0);
     if (!*envp)
         return -ENOMEM;
-    rc = step_look(step, scontrol, *envp, job, step_id[0] != '\0' ? step_id : NULL);
+    rc = step_look(step, scontrol, *envp, job, step_id[0] != '\0' ? step_id : NULL,
+                   only.job != 0 ? &only : NULL);
     if (rc < 0) {
         free(*envp);
         *envp = NULL;

@@ -274,21 +274,36 @@ static int nodes_of_step(struct step *s, const char *scontrol, char *const *envp
     return rc;
 }
 
+/* Forget the parts that were found. */
+static void parts_drop(struct step *s) {
+    while (s->nparts > 0)
+        free(s->parts[--s->nparts].nodelist);
+    hostlist_free(&s->nodes);
+}
+
 /* The nodes of each component and its memory there, of those that the step runs in. It does not run
  * in all: only if it is found in none that is an error. 1: text is of no heterogeneous job. */
 static int components_look(struct step *s, const char *scontrol, char *const *envp,
-                           const char *text, const char *step) {
+                           const char *text, const char *step, const struct component *only) {
     const char *next = text;
     char *record, job[16];
     unsigned id;
-    int group, all = 0, rc = 0;
+    int group, all = 0, found = 0, rc = 0;
 
     while (rc >= 0 && (record = step_component(&next, &id, &group))) {
         all++;
+        if (only && (only->job != 0 ? only->job != id : found > only->index)) {
+            free(record);
+            continue;
+        }
         snprintf(job, sizeof job, "%u", id);
         rc = step ? nodes_of_step(s, scontrol, envp, job, group, step)
                   : step_parse_nodes(s, group, record);
-        if (rc == 0)
+        if (rc == 0 && s->nparts > 0 && s->parts[s->nparts - 1].group == group)
+            s->parts[s->nparts - 1].job = id;
+        if (rc == 0 && only && only->job == 0 && found++ < only->index)
+            parts_drop(s);
+        else if (rc == 0)
             rc = step_parse_memory(s, record);
         else if (step && (rc == -EIO || rc == -ENOENT))
             rc = 0;
@@ -298,7 +313,7 @@ static int components_look(struct step *s, const char *scontrol, char *const *en
 }
 
 int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job,
-              const char *step) {
+              const char *step, const struct component *only) {
     char *show_job[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "-d",
                         (char *)(uintptr_t) "show",  (char *)(uintptr_t) "job",
                         (char *)(uintptr_t)job,      NULL};
@@ -309,7 +324,7 @@ int step_look(struct step *s, const char *scontrol, char *const *envp, const cha
     rc = command_read(show_job, envp, DD_SCONTROL_MS, &text);
     if (rc < 0)
         return rc;
-    rc = components_look(s, scontrol, envp, text, step);
+    rc = components_look(s, scontrol, envp, text, step, only);
     if (rc == 1) {
         rc = step ? nodes_of_step(s, scontrol, envp, job, -1, step) : step_parse_nodes(s, -1, text);
         if (rc == 0)
@@ -342,12 +357,8 @@ int step_look_real_memory(struct step *s, const char *scontrol, char *const *env
 }
 
 void step_free(struct step *s) {
-    size_t i;
-
-    for (i = 0; i < s->nparts; i++)
-        free(s->parts[i].nodelist);
+    parts_drop(s);
     free(s->parts);
-    hostlist_free(&s->nodes);
     free(s->mb);
     free(s->stdout_path);
     memset(s, 0, sizeof *s);

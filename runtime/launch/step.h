@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct part {
+    unsigned job;   /* the component's own id; 0: not a heterogeneous job */
     int group;      /* --het-group of srun; -1: not a heterogeneous job */
     char *nodelist; /* as Slurm writes it */
     uint32_t nodes;
@@ -61,10 +62,16 @@ uint64_t step_memory(const struct step *s);
  */
 int step_parse_overcounts(const char *text);
 
-/* step NULL: the whole job. scontrol: absolute path. 0 or a negative code with the sentence set; s
- * is to be freed always. */
+/* One component: the job with this id, or if that is 0 the index-th in which the step runs. */
+struct component {
+    unsigned job;
+    int index;
+};
+
+/* step NULL: the whole job; only NULL: all components. scontrol: absolute path. 0 or a negative code
+ * with the sentence set; s is to be freed always. */
 int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job,
-              const char *step);
+              const char *step, const struct component *only);
 /* Where Slurm does not limit the job's memory and no other job shares its nodes, it is all that
  * they have. 0 or a negative code, as above. */
 int step_look_real_memory(struct step *s, const char *scontrol, char *const *envp);

@@ -33,19 +33,22 @@ static bool is_number(const char *text, size_t len) {
     return len > 0 && strspn(text, "0123456789") >= len;
 }
 
-/* "job", "step" (*step: its number in the name) or "user". */
-static const char *scope_of(const char *name, const char **step) {
+/* "job", "step" (*step: its number in the name, *component: of the component of a heterogeneous step,
+ * NULL: of all) or "user". */
+static const char *scope_of(const char *name, const char **step, const char **component) {
     static char number[16];
     const char *job = strchr(name, '.'), *last = job ? strchr(job + 1, '.') : NULL;
-    *step = NULL;
+    *step = *component = NULL;
     if (!last || !is_number(name, (size_t)(job - name)) ||
         !is_number(job + 1, (size_t)(last - job - 1)))
         return "user";
     if (strcmp(last + 1, "job") == 0)
         return "job";
     size_t n = strspn(last + 1, "0123456789");
+    if (last[1 + n] == '.' && is_number(last + 2 + n, strlen(last + 2 + n)))
+        *component = last + 2 + n;
     /* .run: of its tasks' `ddict run` */
-    if (n == 0 || n > 10 || (last[1 + n] && strcmp(last + 1 + n, ".run") != 0))
+    if (n == 0 || n > 10 || (last[1 + n] && strcmp(last + 1 + n, ".run") != 0 && !*component))
         return "user";
     snprintf(number, sizeof number, "%.*s", (int)n, last + 1);
     *step = number;
@@ -53,7 +56,7 @@ static const char *scope_of(const char *name, const char **step) {
 }
 
 FILE *record_line(struct supervisor *s, const char *event, char **text, size_t *len) {
-    const char *step, *scope = scope_of(s->opt.name, &step);
+    const char *step, *component, *scope = scope_of(s->opt.name, &step, &component);
     struct timespec now;
     struct tm tm;
     char id[33], time[32];
@@ -71,6 +74,8 @@ FILE *record_line(struct supervisor *s, const char *event, char **text, size_t *
     fprintf(f, ",\"scope\":\"%s\"", scope);
     if (step)
         fprintf(f, ",\"step\":\"%s\"", step);
+    if (component)
+        fprintf(f, ",\"component\":\"%s\"", component);
     return f;
 }
 

@@ -106,12 +106,13 @@ def the_counts_are_exactly_those_of_the_work():
 
 def names_tell_the_scope():
     with folder() as tmp:
-        for name, scope, step in (("5.12.job", "job", None), ("5.12.3", "step", "3"), ("5.12.x", "user", None), ("12.3", "user", None)):
+        for name, scope, step in (("5.12.job", "job", None), ("5.12.3", "step", "3"), ("5.12.3.13", "step", "3"), ("5.12.x", "user", None), ("12.3", "user", None)):
             log = tmp + "/" + name
             with recorded(log, name=name) as d:
                 d.end()
             for line in lines(log):
                 check(line["scope"] == scope and line.get("step") == step and line["job"] == "", "%r" % line)
+                check(line.get("component") == ("13" if name == "5.12.3.13" else None), "%r" % line)
 
 
 def down_and_sigterm_are_told_apart():

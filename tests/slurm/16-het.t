@@ -38,6 +38,41 @@ has "with_all_nodes" "${id}n3"
 clean_after "nothing_is_left_of_it"
 rm -f ddict-*.jsonl
 
+# One for each component
+cat >het-each.sh <<END
+#!/bin/bash
+$ddict put r\$RANK "of \$SLURMD_NODENAME"
+for ((r = 0; r < WORLD_SIZE; r++)); do
+    end=\$((SECONDS + 20))
+    until $ddict get r\$r >/dev/null 2>&1; do [ \$SECONDS -lt \$end ] || { echo "rank \$RANK misses r\$r"; exit 1; }; sleep 0.1; done
+done
+echo "rank \$RANK of \$WORLD_SIZE, task \$SLURM_PROCID, in \$DDICT_NAME at \$MASTER_PORT"
+[ \$RANK = 0 ] || exit 0
+$ddict stats | sed 's/^/stats /'
+$ddict save $PWD/het-saved.\$DDICT_NAME && $ddict restore $PWD/het-saved.\$DDICT_NAME
+END
+chmod 755 het-each.sh
+t "each_component_has_one" sub srun -N1 -n1 --ddict-mem=96M --ddict-scope=component ./het-each.sh : -N2 -n3 ./het-each.sh
+job=$(sed -n 's/^rank 0 of 1, task 0, in [0-9]*\.\([0-9]*\)\.0\.\1 at [0-9]*$/\1/p' "$out")
+is "the_first_has_one_task_and_its_own_dictionary" "${job:+yes}" yes
+is "the_second_has_three" "$(sed -n "s/^rank \(.\) of 3, task \(.\), in [0-9]*\.$job\.0\.$((job + 1)) at [0-9]*$/\1\2/p" "$out" | sort | paste -sd' ')" "01 12 23"
+is "they_meet_at_two_places" "$(sed -n 's/.* at \([0-9]*\)$/\1/p' "$out" | sort -u | wc -l)" 2
+is "each_has_the_managers_of_its_nodes" "$(grep -Ec "^stats +[0-9]+ +${id}n[123] " "$out")" 3
+is "each_is_saved_and_restored_on_its_nodes" "$(grep -Ec '^ddict restore: restored [13] items, .* (1 node|2 nodes)\)$' "$out")" 2
+is "srun_tells_the_end_of_each" "$(sed -n "s/^ddict: [0-9]*\.$job\.0\.\([0-9]*\): \([12]\) managers\{0,1\} on \2 nodes\{0,1\}, 96.0 MiB: .*/\1 \2/p" "$out" | sort | paste -sd,)" "$job 1,$((job + 1)) 2"
+t "and_there_is_a_report_of_each" sub "$ddict" report "$job"
+is "with_its_component" "$(grep -Ec "job $job, step 0, component ($job|$((job + 1))): " "$out")" 2
+clean_after "nothing_is_left_of_both"
+sub srun -N1 -n1 --ddict-mem=96M --ddict-scope=component true : -N1 -n1 --ddict-mem=97M true >"$out" 2>&1 </dev/null
+is "each_asks_alike" "$?" 1
+has "and_it_says_so" 'srun: error: ddict: --ddict-mem=97M: .* ask alike; .*before the first ":"'
+sub srun -N1 -n1 --ddict-mem=96M --ddict-scope=component --ddict-load=/none true : -N1 -n1 true >"$out" 2>&1 </dev/null
+is "if_one_cannot_start_none_does" "$?" 1
+clean_after "and_nothing_of_them_is_left"
+t "without_components_it_is_the_step_s" sub srun -N2 -n2 --ddict-mem=96M --ddict-scope=component sh -c 'echo "in $DDICT_NAME"'
+is "as_its_name_says" "$(grep -Ec '^in [0-9]+\.[0-9]+\.0$' "$out")" 2
+rm -rf ddict-*.jsonl het-saved*
+
 cat >het-job.sh <<END
 #!/bin/bash
 echo "== both"
@@ -48,6 +83,8 @@ echo "== apart"
 srun --het-group=0 --ddict-mem=32M sh -c '$ddict put k first; sleep 2; $ddict get k; echo' &
 srun --het-group=1 -n1 -N1 --ddict-mem=32M sh -c '$ddict put k second; sleep 2; $ddict get k; echo' &
 wait
+echo "== each"
+srun --het-group=0,1 --ddict-mem=32M --ddict-scope=component sh -c '$ddict put k v; echo "in \$DDICT_NAME"'
 END
 chmod 755 het-job.sh
 t "in_an_allocation" sub salloc -Q -N1 -n1 : -N2 -n2 ./het-job.sh
@@ -55,6 +92,7 @@ has "a_step_spans_the_components_it_names" "^rank 2 of 3 in .* has all$"
 has "managers_are_on_the_nodes_of_the_step_only" "^one ddict ${id}n\[2-3\]$"
 has "two_sruns_are_two_dictionaries_first" "^first$"
 has "two_sruns_are_two_dictionaries_second" "^second$"
+is "one_srun_with_the_scope_component_is_two_as_well" "$(sed -n 's/^in //p' "$out" | sort | uniq -c | awk '{ print $1 }' | sort | paste -sd' ')" "1 2"
 rm -f ddict-*.jsonl
 mkdir -p het-data && for i in 1 2 3 4 5 6; do echo "item $i" >het-data/$i; done
 
@@ -128,6 +166,8 @@ is "an_option_of_the_second_component_alone_is_refused" "$?" 1
 has "and_it_says_where_to_ask" 'srun: error: ddict: --ddict-mem=96M: .*before the first ":"'
 sub srun -N1 -n1 --ddict-mem=32M true : -N1 -n1 --ddict-mem=96M true >"$out" 2>&1 </dev/null
 is "two_sizes_are_refused" "$?" 1
+sub env DDICT_MEM=96M srun -N1 -n1 --ddict-mem=32M true : -N1 -n1 --ddict-mem=96M true >"$out" 2>&1 </dev/null
+is "also_if_the_second_is_that_of_the_variable" "$?" 1
 t "the_same_twice_is_not" sub env DDICT_MANAGERS=2 srun -N1 -n1 --ddict-mem=32M --ddict-managers=3 true : -N1 -n1 --ddict-mem=32M true
 has "and_what_was_typed_wins_over_the_variable" "^ddict: 3 managers on 2 nodes"
 clean_after "nothing_is_left"

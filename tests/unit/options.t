@@ -44,11 +44,11 @@ client/lib/attach.c mem mem
 client/rt/runtime.c managers
 client/save/manifest.c save
 plugin/batch_task.c script
-plugin/ddict_up.c script srun
-plugin/options.c jobid jobid managers mem scope site step step
+plugin/ddict_up.c name script srun
+plugin/options.c component component component jobid jobid managers mem scope site step
 plugin/slurmd_log.c managers mem name
 plugin/srun.c jobid scope srun step
-plugin/task.c jobid
+plugin/task.c component jobid
 runtime/launch/load_spec.c load load restore save save
 runtime/launch/loading.c chdir ddict ddict ddict load name name name nodes restore restore restore
 runtime/launch/option_table.c site

@@ -176,14 +176,17 @@ END_TEST
 static const char *mem_of[2], *mem_variable;
 
 static void components_like(void) {
+    const char *again;
     int i;
 
     if (mem_variable)
         setenv("DDICT_MEM", mem_variable, 1);
     slurm_spank_init(NULL, 0, NULL);
     for (i = 0; i < 2; i++) {
-        if (mem_variable)
-            give("ddict-mem", mem_variable);
+        /* by which Slurm hands options on, and reads them for each component */
+        again = getenv("SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem");
+        if (again)
+            give("ddict-mem", again);
         if (mem_of[i])
             give("ddict-mem", mem_of[i]);
         slurm_spank_init_post_opt(NULL, 0, NULL);
@@ -208,6 +211,8 @@ START_TEST(components_of_a_heterogeneous_job_ask_for_one_dictionary) {
     components_end(NULL, "2G", NULL, 1, "before the first \":\"");
     components_end(NULL, NULL, "2G", 0, "");
     components_end("1G", NULL, "2G", 0, ""); /* the variable comes again with the second */
+    components_end("1G", "1G", "2G", 0, "");
+    components_end("1G", "2G", "2G", 1, "--ddict-mem=2G: all components"); /* this was typed */
     context = S_CTX_ALLOCATOR;
     components_end("1G", "2G", NULL, 1, "--ddict-mem=2G: all components");
 }

@@ -111,12 +111,14 @@ static struct extent extent_of(const struct dictionary *d, const struct figures 
 static void title_print(const struct dictionary *d, const struct figures *f, int n, FILE *out) {
     char size[32];
     const char *job = record_text(d, "job"), *scope = record_text(d, "scope"),
-               *step = record_text(d, "step"), *name = record_text(d, "name");
+               *step = record_text(d, "step"), *name = record_text(d, "name"),
+               *component = record_text(d, "component");
     struct extent x = extent_of(d, f, n);
     if (*job == 0)
         report_put(out, "dictionary %s", *name != 0 ? name : d->id);
     else if (strcmp(scope, "step") == 0)
-        report_put(out, "job %s, step %s", job, *step != 0 ? step : "?");
+        report_put(out, "job %s, step %s%s%s", job, *step != 0 ? step : "?",
+                   *component != 0 ? ", component " : "", component);
     else if (strcmp(scope, "job") == 0)
         report_put(out, "job %s, all steps", job);
     else
