@@ -338,6 +338,8 @@
 /* ... where it wants to run: a machine that is starved or swaps is no reason, a loop without end is
  * */
 #define DD_MANAGER_BUSY_MS 60000
+/* a manager that has died --restarts times within so long is not started again */
+#define DD_RESTARTS_MS 10000
 /* a manager that is asked and does not move for so long: what is for it waits aside. Longer than a
  * busy one is away from a core as a rule */
 #define DD_PEER_STUCK_MS 100

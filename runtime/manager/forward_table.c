@@ -136,6 +136,7 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
     if (key_len)
         memcpy(f->key, key, key_len);
     list_append(a, f);
+    manager_holds(a->m, 1);
     if (forward_busy(f)) {
         a->forwards_n++;
         a->m->peers_busy++;

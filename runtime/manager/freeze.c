@@ -68,6 +68,7 @@ void freeze_ask(struct requester *a, const struct msg *req) {
     }
     *q = (struct freeze_ask){.next = f->asks, .requester = a, .req = *req, .id = ++f->next_id};
     f->asks = q;
+    manager_holds(a->m, 1);
     struct sup_msg s = {.type = SUP_FREEZE_ASK, .id = q->id, .status = req->aux != 0};
     manager_tell(a->m, &s);
 }
@@ -79,6 +80,7 @@ bool freeze_cancel(struct requester *a, uint64_t id) {
             continue;
         *at = q->next;
         requester_reply(a, &q->req, -ECANCELED, NULL);
+        manager_holds(a->m, -1);
         free(q);
         return true;
     }
@@ -94,6 +96,7 @@ void freeze_asks_end(struct requester *a) {
             continue;
         }
         *at = q->next;
+        manager_holds(a->m, -1);
         free(q);
     }
 }
@@ -106,6 +109,7 @@ static void ask_done(struct manager *m, uint64_t id, int status) {
         *at = q->next;
         requester_reply(q->requester, &q->req, status,
                         status < 0 ? "as many freezes wait as may" : NULL);
+        manager_holds(m, -1);
         free(q);
         return;
     }

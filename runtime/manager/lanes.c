@@ -117,6 +117,7 @@ static bool placed_add(struct lane_client *c, uint64_t off) {
     }
     c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] =
         (struct placed){c->lane.cq.pos, off};
+    manager_holds(c->a.m, 1);
     if (c->u_prev)
         return true;
     c->u_prev = &c->a.m->unsettled;
@@ -151,6 +152,7 @@ static void lane_settle(struct lane_client *c) {
         store_unpin(c->a.m->store, c->placed[c->placed_first].off);
         c->placed_first = (c->placed_first + 1) % c->placed_cap;
         c->placed_n--;
+        manager_holds(c->a.m, -1);
     }
     if (c->placed_n == 0)
         lane_settled(c);
@@ -207,8 +209,10 @@ static void lane_queue(struct lane_client *c, const struct msg *r, const void *p
     if (c->a.gone || (c->backlog.n == 0 && lane_write(c, r, payload, len, off)))
         return;
     /* a write that fails may have dropped the client */
-    if (!c->a.gone && backlog_add(&c->backlog, r, payload, off) == 0)
+    if (!c->a.gone && backlog_add(&c->backlog, r, payload, off) == 0) {
+        manager_holds(c->a.m, 1);
         return;
+    }
     if (r->flags & MSGF_PLACED)
         store_unpin(c->a.m->store, off);
     requester_drop(&c->a, "no memory to keep its answers");
@@ -232,6 +236,7 @@ static bool backlog_flush(struct lane_client *c) {
         if (!lane_write(c, &r.msg, r.payload, r.msg.len - MSG_HEADER, r.off))
             break;
         backlog_drop(&c->backlog);
+        manager_holds(c->a.m, -1);
         worked = true;
     }
     if (c->backlog.n == 0)
@@ -374,6 +379,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     unsigned n = 0;
     size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
+    manager_busy(c->a.m, true);
     while (n < TURN_RECORDS && bytes < TURN_BYTES && !share_over(c->a.m) &&
            c->backlog.n < QUEUE_MAX && !c->stalled && !c->paused && !c->a.gone) {
         const uint8_t *payload = NULL;
@@ -406,6 +412,7 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
         bytes += m.flags & MSGF_AREA ? m.val_len : m.len;
         n++;
     }
+    manager_busy(c->a.m, false);
     share_take(left, bytes, n);
     return n > 0;
 }
@@ -568,6 +575,10 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     if (!lane_leave(&c->lane))
         lane_client_watch(c);
     bytes_look(c);
+    if (!m->knows) { /* an earlier life has served it */
+        lane_resume(&c->lane);
+        lane_used(c);
+    }
     if (++m->clients_now > m->count->clients_peak)
         m->count->clients_peak = m->clients_now;
     return 0;
@@ -599,6 +610,7 @@ static void client_end(struct lane_client *c) {
         close(c->eventfd.fd);
         c->eventfd.fd = -1;
     }
+    manager_holds(c->a.m, -(int64_t)c->backlog.n);
     backlog_end(&c->backlog, backlog_unpin, c->a.m->store);
     aside_backlog(c->a.m, &c->backlog);
 }
@@ -606,6 +618,7 @@ static void client_end(struct lane_client *c) {
 static void client_free(struct lane_client *c) {
     struct manager *m = c->a.m;
     client_end(c);
+    manager_holds(m, -(int64_t)c->placed_n);
     for (; c->placed_n > 0; c->placed_n--) {
         store_unpin(m->store, c->placed[c->placed_first].off);
         c->placed_first = (c->placed_first + 1) % c->placed_cap;

@@ -37,6 +37,7 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,8 +73,10 @@ static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
 
 /* --- what modules call of those above them --- */
 static void carriers_look(struct manager *m) {
+    manager_busy(m, true);
     lanes_look(m);
     peer_servers_look(m);
+    manager_busy(m, false);
 }
 
 static const struct upcalls upcalls = {.unstall = lanes_unstall,
@@ -100,8 +103,10 @@ static void unstall_fire(struct timer *t) {
 
 static void late_fire(struct timer *t) {
     struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, late));
+    manager_busy(m, true);
     bool more = forwards_late(m);
     parked_late(m);
+    manager_busy(m, false);
     if (more || m->parkings)
         timer_after(&m->timers, t, DD_LATE_MS * 1000000ull);
 }
@@ -110,20 +115,36 @@ static void settle_fire(struct timer *t) {
     lanes_settle((struct manager *)(void *)((char *)t - offsetof(struct manager, settle)));
 }
 
+/* A client of an earlier life can not be served any more, but it reads on: without its leases blocks
+ * that it reads would be used again. */
+static void leases_keep(struct manager *m, const struct sup_msg *s, const int *fds, int nfds) {
+    if (nfds > 0 && hold_add(m, s->id, s->pid, fds[0]) == 0)
+        return;
+    log_error("the leases of client %llu can not be had", (unsigned long long)s->id);
+    _exit(1);
+}
+
 static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int nfds) {
     static struct sup_msg r;
     memset(&r, 0, sizeof r);
     r.id = s->id;
     switch (s->type) {
     case SUP_CLIENT_ADD:
-        r.type = SUP_CLIENT_ADDED;
+        r.type = s->count ? SUP_CLIENT_BAD : SUP_CLIENT_ADDED;
         r.status = nfds == 4 ? client_add(m, s->id, s->pid, fds) : -EMFILE;
         if (r.status == 0)
             fds[2] = fds[3] = -1; /* the client's from now on */
-        manager_tell(m, &r);
+        else if (s->count)
+            leases_keep(m, s, fds, nfds);
+        if (!s->count || r.status < 0)
+            manager_tell(m, &r);
         break;
     case SUP_CLIENT_DEL:
         client_del(m, s->id);
+        hold_del(m, s->id); /* see leases_keep() */
+        break;
+    case SUP_GO:
+        m->knows = true;
         break;
     case SUP_CLIENT_BAN:
         client_ban(m, s->id);
@@ -131,7 +152,10 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
     case SUP_HOLD_ADD:
         r.type = SUP_HOLD_ADDED;
         r.status = nfds == 1 ? hold_add(m, s->id, s->pid, fds[0]) : -EMFILE;
-        manager_tell(m, &r);
+        if (s->count && r.status < 0)
+            leases_keep(m, s, NULL, 0);
+        if (!s->count)
+            manager_tell(m, &r);
         break;
     case SUP_HOLD_DEL:
         hold_del(m, s->id);
@@ -346,6 +370,19 @@ static int manager_open(struct manager *m) {
     return peer_server_listen(m);
 }
 
+/* A later life: before anything in the heap changes it must know the leases of all clients. */
+static int manager_learn(struct manager *m) {
+    struct pollfd p = {.fd = m->sup.fd, .events = POLLIN};
+    m->now = clock_ns();
+    while (!m->knows && !m->stopping) {
+        if (poll(&p, 1, -1) < 0 && errno != EINTR)
+            return dd_error(-errno, "ddictd can not be heard: %s", strerror(errno));
+        share_begin(m);
+        sup_ready(&m->sup, EPOLLIN);
+    }
+    return 0;
+}
+
 static void manager_close(struct manager *m) {
     lanes_end(m);
     aside_end(m);
@@ -371,7 +408,9 @@ int manager_run(const struct manager_setup *setup) {
     m.setup = setup;
     m.up = &upcalls;
     m.count = &setup->page->count;
-    setup->page->started = clock_ns();
+    if (setup->page->lives <= 1)
+        setup->page->started = clock_ns();
+    m.knows = setup->page->lives <= 1;
     log_part("manager %u on %s", setup->id, setup->node);
     conn_counts_reset();
     faults_init(setup->id);
@@ -379,6 +418,8 @@ int manager_run(const struct manager_setup *setup) {
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
     mallopt(M_MMAP_THRESHOLD, HEAP_PIECE);
     int e = manager_open(&m);
+    if (e == 0)
+        e = manager_learn(&m);
     s.type = SUP_READY;
     s.status = e;
     if (e < 0)

@@ -83,6 +83,15 @@ struct manager_page {
     struct lease_counters departed; /* reads of clients that are gone */
     uint64_t started;
     uint64_t turns; /* of its loop: ddictd sees by it that the manager is alive (watch.c) */
+    uint32_t lives; /* starts of the manager so far; ddictd counts them, each before its fork */
+    /*
+     * What a next life could not go on with (PROTOCOL 12). busy: requests are being carried out.
+     * held: those that were taken and are not answered, answers that wait for room, and completions
+     * whose pins the client has not ended.
+     */
+    uint32_t busy;
+    uint64_t held;
+    uint64_t events; /* no event had a number above this */
 };
 
 /* Filled by ddictd before the fork. The descriptors are the manager's from then on. */
@@ -141,6 +150,7 @@ struct manager {
     bool stopping; /* atomic: the populating thread reads it */
     /* ddictd has asked for the last figures: other managers may end before this one */
     bool ending;
+    bool knows;   /* all clients and hold pages (SUP_GO); before that nothing in the heap changes */
     bool reap;    /* a requester is gone: free it at the end of the turn */
     uint64_t now; /* CLOCK_MONOTONIC in this turn of the loop */
     /* end of this share of the turn, set for lanes and for connections; later requests wait for the
@@ -214,6 +224,18 @@ void manager_tell(struct manager *m, struct sup_msg *s);
 /* A handshake has begun: tick until none is under way. */
 void manager_ticks(struct manager *m);
 void manager_stalls(struct manager *m); /* a lane that got TAKE_STALL is tried again soon */
+
+/*
+ * --- what dies with the manager ---
+ * Stored before a request leaves its ring, and after its answer stands in one.
+ */
+static inline void manager_busy(struct manager *m, bool busy) {
+    __atomic_store_n(&m->setup->page->busy, busy, __ATOMIC_RELEASE);
+}
+static inline void manager_holds(struct manager *m, int64_t more) {
+    uint64_t *held = &m->setup->page->held;
+    __atomic_store_n(held, *held + (uint64_t)more, __ATOMIC_RELEASE);
+}
 
 static inline void count_latency(struct manager *m, int op, uint64_t began, uint64_t now) {
     histogram_add(&m->count->latency[op], now > began ? now - began : 0);

@@ -67,6 +67,7 @@ static struct parking *parking_new(struct requester *a, uint32_t to) {
     if (p->next)
         p->next->prev = &p->next;
     m->parkings = p;
+    manager_holds(m, 1);
     hold_send(a, to, true);
     manager_stalls(m);
     return p;
@@ -80,6 +81,7 @@ static void parking_free(struct parking *p) {
     *p->prev = p->next;
     if (p->next)
         p->next->prev = p->prev;
+    manager_holds(p->requester->m, -1);
     free(p);
 }
 

@@ -28,11 +28,13 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
     if (p->next)
         p->next->prev = &p->next;
     a->pending = p;
+    manager_holds(a->m, 1);
     return 0;
 }
 
 void pending_end(struct pending *p) {
     timer_clear(&p->requester->m->timers, &p->timer);
+    manager_holds(p->requester->m, -1);
     *p->prev = p->next;
     if (p->next)
         p->next->prev = p->prev;

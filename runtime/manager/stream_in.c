@@ -76,6 +76,7 @@ static void put_in_free(struct put_in *p) { /* it is the first in the list */
     timer_clear(&p->requester->m->timers, &p->timer);
     if (p->held)
         store_abort(p->requester->m->store, &p->ref);
+    manager_holds(p->requester->m, -1);
     free(p);
 }
 
@@ -95,6 +96,7 @@ static int put_in_new(struct requester *a, const struct msg *m, struct put_in **
     p->timer.fire = put_in_late;
     p->next = a->puts;
     a->puts = p;
+    manager_holds(a->m, 1);
     *out = p;
     return 0;
 }

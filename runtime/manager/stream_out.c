@@ -48,6 +48,7 @@ static void stream_out_unlink(struct stream_out *g) {
     if (!*at)
         a->streams_out_end = at;
     timer_clear(&g->m->timers, &g->timer);
+    manager_holds(g->m, -1);
     g->requester = NULL;
 }
 
@@ -110,6 +111,7 @@ static void stream_out_start(struct stream_out *g, struct requester *a, struct m
     g->ptr = ptr;
     *a->streams_out_end = g;
     a->streams_out_end = &g->next;
+    manager_holds(a->m, 1);
     r->flags = MSGF_STREAM;
     requester_send(g->carrier, r, NULL, 0);
     streams_out_pump(a);

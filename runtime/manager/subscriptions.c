@@ -88,6 +88,7 @@ int subscriptions_init(struct manager *m) {
     if (!m->subscriptions)
         return -ENOMEM;
     m->subscriptions->due_end = &m->subscriptions->due;
+    m->subscriptions->last = m->setup->page->events; /* of earlier lives */
     return 0;
 }
 
@@ -149,6 +150,13 @@ static void length_remove(struct subscriptions *t, uint32_t len) {
 }
 
 /* --- events that are kept --- */
+/* In memory that outlives the manager: numbers only grow. */
+static void number_keep(const struct subscription *f) {
+    struct manager_page *page = f->m->setup->page;
+    if (f->end > page->events)
+        page->events = f->end;
+}
+
 static size_t event_bytes(const struct event *h) {
     return sizeof *h + h->key_len;
 }
@@ -259,6 +267,7 @@ static struct subscription *subscription_get(struct manager *m, const uint8_t *p
     /* A client that read an earlier subscription to its end has a lower number, and learns that it
      * missed events in between. */
     f->first = f->end = t->last + 2;
+    number_keep(f);
     f->prefix_len = len;
     memcpy(f->prefix, prefix, len);
     f->hash = prefix_hash(prefix, len);
@@ -404,6 +413,7 @@ static void subscription_add(struct subscription *f, uint8_t kind, const void *k
         while (f->first < f->end)
             subscription_drop_first(f);
         f->first = ++f->end;
+        number_keep(f);
         return;
     }
     *h = (struct event){.subscription = f,
@@ -418,6 +428,7 @@ static void subscription_add(struct subscription *f, uint8_t kind, const void *k
     *(t->newest ? &t->newest->newer : &t->oldest) = h;
     t->newest = h;
     f->ring[f->end++ & (f->cap - 1)] = h;
+    number_keep(f);
     f->bytes += key_len;
     t->bytes += event_bytes(h);
     /* h itself is the first of its subscription */

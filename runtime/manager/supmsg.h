@@ -13,13 +13,13 @@
 
 enum sup_type {
     /* ddictd -> manager */
-    /* id, pid; descriptors: lease page, lane, eventfd of the client, eventfd of the lane. Answer:
-     * CLIENT_ADDED */
+    /* id, pid; descriptors: lease page, lane, eventfd of the client, eventfd of the lane; count 1:
+     * an earlier life of the manager has answered. Answer: CLIENT_ADDED, or then none */
     SUP_CLIENT_ADD = 1,
     SUP_CLIENT_DEL, /* id */
     /* id: do not serve it any more; its leases and its placed values stay until CLIENT_DEL */
     SUP_CLIENT_BAN,
-    SUP_HOLD_ADD, /* id, pid; descriptor: hold page. Answer: HOLD_ADDED */
+    SUP_HOLD_ADD, /* id, pid, count; descriptor: hold page. Answer: HOLD_ADDED, likewise */
     SUP_HOLD_DEL, /* id */
     SUP_STATS,    /* the end is near. Answer: STATS_REPLY */
     SUP_STOP,     /* end; the exit is the answer */
@@ -40,7 +40,10 @@ enum sup_type {
     SUP_FULL,
     SUP_REFUSED,    /* count, text: connections were refused */
     SUP_FREEZE_ASK, /* id, status: 1 freeze, 0 unfreeze. Answer: FREEZE_SAID */
-    SUP_FREEZE_AT   /* id, status */
+    SUP_FREEZE_AT,  /* id, status */
+    /* ddictd -> manager */
+    /* to a later life: you have been told all clients and hold pages. Answer: READY */
+    SUP_GO
 };
 
 struct sup_msg {

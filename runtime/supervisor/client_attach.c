@@ -40,10 +40,11 @@ static int client_make(struct sup_client *c) {
     c->client_eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->client_eventfd < 0)
         return -errno;
-    c->lane_fd = malloc(2 * s->local_n * sizeof *c->lane_fd);
+    c->lane_fd = calloc(s->local_n, 2 * sizeof *c->lane_fd + sizeof *c->added);
     if (!c->lane_fd)
         return -ENOMEM;
     c->lane_eventfd = c->lane_fd + s->local_n;
+    c->added = (bool *)(c->lane_eventfd + s->local_n);
     for (unsigned i = 0; i < 2 * s->local_n; i++)
         c->lane_fd[i] = -1;
     for (unsigned i = 0; i < s->local_n; i++) {
@@ -82,6 +83,8 @@ static void client_join(struct sup_client *c) {
         client_drop(c);
 }
 
+static void client_tell(struct sup_client *c, unsigned i);
+
 void client_welcome(struct sup_client *c) {
     struct supervisor *s = c->s;
     if (c->joins || c->watches) {
@@ -111,10 +114,27 @@ void client_welcome(struct sup_client *c) {
         attach_counts_add(s, c->step, c->pid);
     }
     c->waits = s->local_n;
-    struct sup_msg m = {.type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid};
-    for (unsigned i = 0; i < s->local_n; i++) {
-        int fds[4] = {c->lease_fd, c->lane_fd[i], c->client_eventfd, c->lane_eventfd[i]};
-        manager_send(&s->local[i], &m, fds, 4);
+    for (unsigned i = 0; i < s->local_n; i++)
+        client_tell(c, i);
+}
+
+static void client_tell(struct sup_client *c, unsigned i) {
+    struct sup_msg m = {
+        .type = SUP_CLIENT_ADD, .id = c->id, .pid = (uint32_t)c->pid, .count = c->added[i]};
+    int fds[4] = {c->lease_fd, c->lane_fd[i], c->client_eventfd, c->lane_eventfd[i]};
+    manager_send(&c->s->local[i], &m, fds, 4);
+}
+
+void clients_tell(struct local_manager *mgr) {
+    struct supervisor *s = mgr->s;
+    unsigned i = (unsigned)(mgr - s->local);
+    for (struct sup_client *c = s->clients; c; c = c->next) {
+        if (c->state < CLIENT_ADDING)
+            continue;
+        struct sup_msg ban = {.type = SUP_CLIENT_BAN, .id = c->id};
+        client_tell(c, i);
+        if (c->state == CLIENT_BANNED)
+            manager_send(mgr, &ban, NULL, 0);
     }
 }
 
@@ -136,6 +156,8 @@ static int client_manager_send(struct sup_client *c, unsigned i) {
     int e = attach_send(c->sock.fd, &m, fds, mgr->spill_ro_fd < 0 ? 3 : 4);
     if (e < 0)
         return e;
+    if (c->s->opt.restarts > 0)
+        return 0; /* the next life of the manager needs it */
     close(c->lane_eventfd[i]);
     c->lane_eventfd[i] = -1;
     return 0;
@@ -166,6 +188,7 @@ void client_added(struct local_manager *mgr, const struct sup_msg *m) {
     struct sup_client *c = client_find(mgr->s, m->id);
     if (!c || c->state != CLIENT_ADDING)
         return; /* it went away meanwhile */
+    c->added[mgr - mgr->s->local] = true;
     if (m->status < 0 && c->status == 0)
         c->status = m->status;
     if (--c->waits > 0)

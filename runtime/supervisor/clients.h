@@ -28,6 +28,7 @@ int clients_listen(struct supervisor *s);
 void clients_serve_parked(struct supervisor *s); /* The dictionary is ready. */
 void client_added(struct local_manager *mgr, const struct sup_msg *m);
 void client_bad(struct supervisor *s, uint64_t id);
+void clients_tell(struct local_manager *mgr);  /* a new life of it: who there is */
 void clients_refuse_new(struct supervisor *s); /* draining */
 void clients_end(struct supervisor *s);
 /* The lease pages of those that are attached, mapped to read: *maps (malloc'ed) of the returned

@@ -35,12 +35,14 @@ struct sup_client {
     uint64_t id;
     pid_t pid;
     char step[STEP_NAME_MAX];
-    /* lane_fd, lane_eventfd: [local_n]; a lane_eventfd is open until both its ends have it */
+    /* lane_fd, lane_eventfd: [local_n]; a lane_eventfd is open until both its ends
+     * have it, or with --restarts until the client is gone */
     int lease_fd, client_eventfd, *lane_fd, *lane_eventfd;
-    unsigned waits;                  /* answers of managers */
-    int status;                      /* the first bad one */
-    unsigned sent;                   /* of WELCOME and the MANAGER messages */
-    struct timer timer;              /* until ATTACHED: how long it may take */
+    bool *added;        /* [local_n]: this manager has answered; in the memory of lane_fd */
+    unsigned waits;     /* answers of managers */
+    int status;         /* the first bad one */
+    unsigned sent;      /* of WELCOME and the MANAGER messages */
+    struct timer timer; /* until ATTACHED: how long it may take */
     struct socket_file *socket_file; /* of CLIENT_SOCKET_FILE */
 };
 

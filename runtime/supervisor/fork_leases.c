@@ -18,9 +18,11 @@ struct fork_lease {
     struct supervisor *s;
     struct fork_lease *next;
     uint64_t id, client;
+    uint32_t pid;
     struct io_handler pipe;
     int page_fd, status;
     unsigned waits;
+    bool added[]; /* [local_n]: this manager has answered */
 };
 
 static void fork_lease_drop(struct fork_lease *h) {
@@ -44,9 +46,15 @@ static void fork_lease_pipe_ready(struct io_handler *io, uint32_t events) {
     fork_lease_drop((struct fork_lease *)(void *)((char *)io - offsetof(struct fork_lease, pipe)));
 }
 
+static void fork_lease_tell(struct fork_lease *h, struct local_manager *mgr) {
+    struct sup_msg m = {
+        .type = SUP_HOLD_ADD, .id = h->id, .pid = h->pid, .count = h->added[mgr - h->s->local]};
+    manager_send(mgr, &m, &h->page_fd, 1);
+}
+
 void fork_lease_begin(struct supervisor *s, uint64_t client, uint32_t pid, int page_fd,
                       int pipe_fd) {
-    struct fork_lease *h = calloc(1, sizeof *h);
+    struct fork_lease *h = calloc(1, sizeof *h + s->local_n * sizeof *h->added);
     int e = -ENOMEM;
     if (h) {
         h->pipe = (struct io_handler){.fd = pipe_fd, .ready = fork_lease_pipe_ready};
@@ -67,17 +75,32 @@ void fork_lease_begin(struct supervisor *s, uint64_t client, uint32_t pid, int p
     h->waits = s->local_n;
     h->next = s->fork_leases;
     s->fork_leases = h;
-    struct sup_msg m = {.type = SUP_HOLD_ADD, .id = h->id, .pid = pid};
+    h->pid = pid;
     for (unsigned i = 0; i < s->local_n; i++)
-        manager_send(&s->local[i], &m, &page_fd, 1);
+        fork_lease_tell(h, &s->local[i]);
 }
 
-void fork_lease_added(struct supervisor *s, const struct sup_msg *m) {
+/* In the order in which they were made (LAYOUT I23); the list has the last one first. */
+void fork_leases_tell(struct local_manager *mgr) {
+    for (uint64_t told = 0, next; told != UINT64_MAX; told = next) {
+        next = UINT64_MAX;
+        for (struct fork_lease *h = mgr->s->fork_leases; h; h = h->next) {
+            if (h->id == told)
+                fork_lease_tell(h, mgr);
+            if (h->id > told && h->id < next)
+                next = h->id;
+        }
+    }
+}
+
+void fork_lease_added(struct local_manager *mgr, const struct sup_msg *m) {
+    struct supervisor *s = mgr->s;
     struct fork_lease *h = s->fork_leases;
     while (h && h->id != m->id)
         h = h->next;
     if (!h)
         return;
+    h->added[mgr - s->local] = true;
     if (m->status < 0 && h->status == 0)
         h->status = m->status;
     if (--h->waits > 0)

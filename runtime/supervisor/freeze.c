@@ -76,6 +76,10 @@ static void node_go(struct supervisor *s, const struct freeze_word *w) {
     managers_send(s, &m);
 }
 
+bool freezes_wait(const struct supervisor *s) {
+    return s->freezes->managers_left > 0;
+}
+
 static void manager_answer(struct supervisor *s, const struct freeze_word *w) {
     struct local_manager *mgr = manager_of(s, w->manager);
     struct sup_msg m = {.type = SUP_FREEZE_SAID, .id = w->id, .status = w->refused ? -ENOMEM : 0};

@@ -11,7 +11,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
   runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/life_events.c \
   runtime/supervisor/life_events.h runtime/supervisor/lifecycle.c \
-  runtime/supervisor/lifecycle.h runtime/supervisor/main.c runtime/supervisor/manager_events.c \
+  runtime/supervisor/lifecycle.h runtime/supervisor/lives.c runtime/supervisor/lives.h \
+  runtime/supervisor/main.c runtime/supervisor/manager_events.c \
   runtime/supervisor/manager_events.h runtime/supervisor/managers.c \
   runtime/supervisor/managers.h runtime/supervisor/node_info.c runtime/supervisor/node_info.h \
   runtime/supervisor/options.c runtime/supervisor/options.h runtime/supervisor/places.c \

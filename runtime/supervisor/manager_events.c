@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * manager_events.c - what the managers of this node say, and their end. A manager that ends without
- * having been told to ends the dictionary (LOST).
+ * having been told to is started again (lives.c), or ends the dictionary (LOST).
  */
 #include "manager_events.h"
 
@@ -11,6 +11,7 @@
 #include "fork_leases.h"
 #include "freeze.h"
 #include "life_events.h"
+#include "lives.h"
 #include "managers.h"
 #include "save_passes.h"
 #include "supervisor.h"
@@ -52,11 +53,13 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
     switch (m->type) {
     case SUP_READY:
         if (m->status < 0) {
-            supervisor_lost(s, "manager %u on node %s can not start: %s", mgr->id, s->node,
-                            m->text);
+            supervisor_lost(s, "manager %u on node %s can not start%s: %s", mgr->id, s->node,
+                            mgr->deaths > 0 ? " again" : "", m->text);
             return;
         }
         mgr->ready = true;
+        if (mgr->deaths > 0)
+            manager_returned(mgr);
         managers_ready(s);
         return;
     case SUP_CLIENT_ADDED:
@@ -66,7 +69,7 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
         client_bad(s, m->id);
         return;
     case SUP_HOLD_ADDED:
-        fork_lease_added(s, m);
+        fork_lease_added(mgr, m);
         return;
     case SUP_FULL:
         manager_note(mgr, NOTE_FULL, m);
@@ -119,6 +122,8 @@ void managers_stats_rescue(struct supervisor *s) {
 
 static void manager_died(struct local_manager *mgr, int status) {
     struct supervisor *s = mgr->s;
+    if (manager_return(mgr, status))
+        return;
     manager_stats_rescue(mgr);
     if (!s->lost)
         s->lost_manager = mgr->id;

@@ -281,14 +281,14 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     _exit(manager_run(&setup));
 }
 
-static int manager_start(struct supervisor *s, struct local_manager *mgr) {
+/* What outlives it. */
+static int manager_make(struct supervisor *s, struct local_manager *mgr) {
     struct store_options o = {.budget = s->budget,
                               .manager_id = mgr->id,
                               .managers = s->managers,
                               .local_index = (unsigned)(mgr - s->local),
                               .huge_page = s->opt.huge_page,
                               .spill = spill_size(mgr->spill_fd)};
-    int pair[2], e;
     memcpy(o.dict_id, s->identity.dict_id, sizeof o.dict_id);
     void *page =
         mmap(NULL, sizeof *mgr->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -299,13 +299,18 @@ static int manager_start(struct supervisor *s, struct local_manager *mgr) {
     if (mgr->arena_fd < 0)
         return mgr->arena_fd;
     mgr->arena_ro_fd = arena_reopen_readonly(mgr->arena_fd);
-    if (mgr->arena_ro_fd < 0)
-        return mgr->arena_ro_fd;
+    return mgr->arena_ro_fd < 0 ? mgr->arena_ro_fd : 0;
+}
+
+int manager_start(struct local_manager *mgr) {
+    struct supervisor *s = mgr->s;
+    int pair[2], e;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
         return dd_error(-errno, "no socket pair: %s", strerror(errno));
     mgr->sock = (struct io_handler){.fd = pair[0], .ready = manager_socket_ready};
     e = io_add(s->epoll_fd, &mgr->sock, EPOLLIN);
     pid_t parent = getpid();
+    mgr->page->lives++;
     fflush(NULL);
     mgr->pid = e < 0 ? -1 : fork();
     if (mgr->pid == 0)
@@ -324,9 +329,13 @@ int managers_start(struct supervisor *s, struct manager_handlers to) {
     manager_places_find(s);
     s->memory_kills = memlimit_kills();
     for (unsigned i = 0; i < s->local_n; i++) {
-        int e = manager_start(s, &s->local[i]);
+        int e = manager_make(s, &s->local[i]);
+        if (e == 0)
+            e = manager_start(&s->local[i]);
         if (e < 0)
             return e;
+        if (s->opt.restarts > 0)
+            continue; /* the next life needs the socket */
         /* only the manager has the socket now: when the manager dies, connections are refused */
         if (s->local[i].listen_fd >= 0)
             close(s->local[i].listen_fd);

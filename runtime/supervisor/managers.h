@@ -16,6 +16,8 @@ struct manager_handlers {
 };
 /* After the wire-up: make the arenas, fork the managers. */
 int managers_start(struct supervisor *s, struct manager_handlers to);
+/* Fork the manager over what outlives it. 0 or a negative code. */
+int manager_start(struct local_manager *mgr);
 void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds);
 void managers_send(struct supervisor *s, const struct sup_msg *m);
 /* A listening TCP socket, in the range of --ports where one is given. */

@@ -75,6 +75,7 @@ static void life_fill(struct options *o, const struct settings *set) {
     o->drain_ms = (int)number_of(set, OPT_DRAIN_MS);
     o->kill_wait_ms = (int)number_of(set, OPT_KILL_WAIT) * 1000;
     o->stay = is_said(set, OPT_STAY);
+    o->restarts = (unsigned)number_of(set, OPT_RESTARTS);
     o->tasks = (uint32_t)number_of(set, OPT_TASKS);
     if (is_said(set, OPT_SCRIPT))
         script_parse(text_of(set, OPT_SCRIPT), o->script_node, sizeof o->script_node,

@@ -153,11 +153,12 @@ void record_freeze(struct supervisor *s, bool frozen, uint64_t epoch) {
 void record_note(struct supervisor *s, const struct note *n) {
     char *text = NULL;
     size_t len = 0;
-    bool full = n->kind == NOTE_FULL;
-    FILE *f = s->opt.record ? record_line(s, full ? "full" : "refused", &text, &len) : NULL;
+    bool full = n->kind == NOTE_FULL, restart = n->kind == NOTE_RESTART;
+    const char *event = full ? "full" : restart ? "restart" : "refused";
+    FILE *f = s->opt.record ? record_line(s, event, &text, &len) : NULL;
     if (!f)
         return;
-    if (full)
+    if (full || restart)
         fprintf(f, ",\"manager\":%u", n->manager);
     fputs(",\"node\":", f);
     json_text(f, n->node);

@@ -9,7 +9,8 @@
  *     transport.c   what carries the managers' messages
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     managers.c    the managers: processes and sockets; manager_events.c: what they say, their
- *                   death; watch.c: whether they still answer; places.c: their NUMA nodes, the GPUs
+ *                   death; lives.c: starts one again; watch.c: whether they still answer;
+ *                   places.c: their NUMA nodes, the GPUs
  *     clients.c     the clients; client_attach.c: how one attaches; fork_leases.c: pages of forked
  *                   children; socket_files.c: socket files for containers
  *     status_page.c the page that clients look at
@@ -41,6 +42,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define RESTARTS_MAX 16 /* --restarts */
 struct supervisor;
 struct local_manager { /* one manager of this node, as ddictd sees it */
     struct supervisor *s;
@@ -54,6 +56,11 @@ struct local_manager { /* one manager of this node, as ddictd sees it */
     struct io_handler sock;              /* our end of the pair; fd -1: closed */
     struct unsent *unsent, **unsent_end; /* messages that did not fit into the socket */
     struct manager_stats stats;          /* the last answer to SUP_STATS */
+    /* lives.c: the last deaths that were made good, a ring, and their number; the text of the last
+     * one */
+    uint64_t died_ns[RESTARTS_MAX];
+    uint64_t deaths;
+    char death[80];
     /* watch.c: turns of its loop at our last look, and when they last moved, by our timers */
     uint64_t turns, turned_ns;
     bool pinged, silent; /* since they last moved; silent: we have logged it */
@@ -63,7 +70,7 @@ struct local_manager { /* one manager of this node, as ddictd sees it */
 enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL, REASON_ALONE };
 #define REASON_ALONE_TEXT \
     "who started it went without a word (srun, `ddict up` or slurmstepd was killed)"
-enum note_kind { NOTE_FULL = 1, NOTE_REFUSED };
+enum note_kind { NOTE_FULL = 1, NOTE_REFUSED, NOTE_RESTART };
 struct note {               /* an event for the record; travels to node 0 */
     uint32_t kind, manager; /* enum note_kind */
     uint64_t count, used_bytes, total_bytes;

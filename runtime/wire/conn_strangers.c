@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 
 #define ORIGINS 256u
 
@@ -13,6 +14,9 @@ static unsigned strangers_n, strangers_max = DD_STRANGERS, strangers_from[ORIGIN
 
 void conn_strangers(unsigned n) {
     strangers_max = n;
+    TAILQ_INIT(&strangers); /* those that are there belong to the parent of this process */
+    strangers_n = 0;
+    memset(strangers_from, 0, sizeof strangers_from);
 }
 
 static uint8_t peer_origin(int fd) {

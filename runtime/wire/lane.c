@@ -322,6 +322,14 @@ void lane_wake_sleepers(struct lane *l) {
         eventfd_write(l->client_eventfd, 1); /* EAGAIN: it is readable already */
 }
 
+void lane_resume(struct lane *l) {
+    /* Release as in shrink_end(). */
+    __atomic_store_n(&l->page->taking, 0, __ATOMIC_RELEASE);
+    /* The other manager may have cleared the flags and not rung. */
+    __atomic_fetch_or(&l->page->client_sleeps, LANE_SLEEPS | LANE_POLLS, __ATOMIC_RELAXED);
+    lane_wake_sleepers(l);
+}
+
 uint32_t lane_sleep_announce(struct lane *l) {
     /* Acquire: the doorbell is read before the flag is set. Whoever clears the flag after that
      * changes the doorbell. */

@@ -298,6 +298,9 @@ static inline void lane_area_end(struct lane *l, uint64_t area) {
 int lane_shrink_rings(struct lane *l, bool barriers);
 int lane_shrink_area(struct lane *l, bool barriers, uint64_t at, uint64_t len);
 uint64_t lane_memory(const struct lane *l); /* bytes in memory */
+/* Manager: another process had this end and died at any moment: undo what it began, and wake the
+ * client, which it may have left asleep (PROTOCOL 3, W6). */
+void lane_resume(struct lane *l);
 
 /* Manager, when ring_reserve(&l->cq) found no room: call this, try once more, then sleep; the
  * client will write the eventfd. */

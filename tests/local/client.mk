@@ -6,10 +6,10 @@ CLIENT_TESTS = tests/local/client_api tests/local/client_async tests/local/clien
   tests/local/client_bytes tests/local/client_crowd tests/local/client_death \
   tests/local/client_dropped tests/local/client_events tests/local/client_fork \
   tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung \
-  tests/local/client_late tests/local/client_many tests/local/client_place tests/local/client_pop \
-  tests/local/client_room tests/local/client_same tests/local/client_spin \
-  tests/local/client_threads tests/local/client_views tests/local/break_streams \
-  tests/local/break_times
+  tests/local/client_late tests/local/client_lives tests/local/client_many \
+  tests/local/client_place tests/local/client_pop tests/local/client_room \
+  tests/local/client_same tests/local/client_spin tests/local/client_threads \
+  tests/local/client_views tests/local/break_streams tests/local/break_times
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 check_LTLIBRARIES += tests/local/libclient_dict.la
@@ -31,6 +31,7 @@ tests_local_client_fork_hung_LDADD = $(client_test_libs)
 tests_local_client_freeze_LDADD = $(client_test_libs)
 tests_local_client_hung_LDADD = $(client_test_libs)
 tests_local_client_late_LDADD = $(client_test_libs)
+tests_local_client_lives_LDADD = $(client_test_libs)
 tests_local_client_many_LDADD = $(client_test_libs)
 tests_local_client_place_LDADD = $(client_test_libs)
 tests_local_client_pop_LDADD = $(client_test_libs)

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_lives.c - a manager is killed, and ddictd starts it again over its arena (--restarts).
+ * Invariants: reads in place go on meanwhile and never see another value; what was acknowledged is
+ * there; no byte of a view changes, of a forked child neither; queues, the frozen state and the
+ * connections of other nodes go on, and a subscriber is told what it missed. A death that takes
+ * something along, or one too many, ends the dictionary.
+ */
+#include "client_dict.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB  (1u << 20)
+#define KEYS 200u
+#define LEN  3000u
+
+static struct dict x;
+static ddict_t *d; /* on node 0 */
+static unsigned char val[LEN];
+
+static void begin(int nodes, int managers, const char *restarts) {
+    setenv("DDICT_RESTARTS", restarts, 1);
+    d = dict_begin(&x, nodes, managers, 64 * MIB);
+}
+
+static void end(void) {
+    dict_managers(&x, d); /* those that dict_stop() waits for */
+    dict_end(&x, d);
+}
+
+static size_t name_of(char *key, unsigned i) {
+    return (size_t)sprintf(key, "key %u", i);
+}
+
+static void keys_put(unsigned seed) {
+    for (unsigned i = 0; i < KEYS; i++) {
+        char key[16];
+        size_t n = name_of(key, i);
+        value_fill(val, LEN, seed + i);
+        ok(ddict_put(d, key, n, val, LEN, 0, 20000));
+    }
+}
+
+static void keys_check(unsigned seed) {
+    for (unsigned i = 0; i < KEYS; i++) {
+        char key[16];
+        struct ddict_view v;
+        size_t n = name_of(key, i);
+        ok(ddict_view(d, key, n, &v, 0, 20000));
+        ck_assert(value_is(v.data, v.len, seed + i));
+        ddict_release(&v);
+    }
+    ck_assert_int_eq(ddict_len(d, 20000), KEYS);
+}
+
+/* A manager that has answered ends its turn, and completions are looked at within a second. */
+static void quiet_wait(void) {
+    usleep(1500000);
+}
+
+static void manager_kill(int m) {
+    pid_t was = x.manager[m];
+    ck_assert(was > 0 && kill(was, SIGKILL) == 0);
+    while (kill(was, 0) == 0) /* ddictd has waited for it */
+        usleep(500);
+}
+
+/* It serves again, in another process. */
+static void manager_came_back(int m) {
+    pid_t was = x.manager[m];
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[m], was);
+}
+
+static bool stop; /* atomic */
+
+/* Keys of local managers, without a break. */
+static void *reader(void *arg) {
+    unsigned char buf[LEN];
+    intptr_t reads = 0;
+    for (unsigned i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++, reads++) {
+        char key[16];
+        size_t len, n = name_of(key, i % KEYS);
+        if (ddict_get(d, key, n, buf, sizeof buf, &len, NULL, 0, 20000) != 0 ||
+            !value_is(buf, len, i % KEYS))
+            return NULL;
+    }
+    return (void *)(reads + 1);
+}
+
+START_TEST(it_comes_back_and_readers_do_not_notice) {
+    pthread_t t[2];
+    begin(1, 2, "16");
+    keys_put(0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&t[i], NULL, reader, NULL), 0);
+    for (unsigned round = 0; round < 6; round++) {
+        quiet_wait();
+        manager_kill((int)(round % 2));
+        ok(ddict_put(d, "another", 7, val, LEN, 0, 20000));
+        ok(ddict_del(d, "another", 7, 20000));
+        manager_came_back((int)(round % 2));
+    }
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (int i = 0; i < 2; i++) {
+        void *reads;
+        pthread_join(t[i], &reads);
+        ck_assert_msg(reads != NULL, "a reader saw something else");
+    }
+    keys_check(0);
+    keys_put(1000);
+    keys_check(1000);
+    end();
+}
+END_TEST
+
+START_TEST(views_keep_their_bytes) {
+    struct ddict_view v[KEYS];
+    int child[2], parent[2];
+    begin(1, 2, "16");
+    ck_assert(pipe(child) == 0 && pipe(parent) == 0);
+    keys_put(0);
+    for (unsigned i = 0; i < KEYS; i++) {
+        char key[16];
+        size_t n = name_of(key, i);
+        ok(ddict_view(d, key, n, &v[i], 0, -1));
+    }
+    pid_t p = fork();
+    if (p == 0) {
+        await(child[0]);
+        for (unsigned i = 0; i < KEYS; i++)
+            if (!value_is(v[i].data, v[i].len, i))
+                _exit(1);
+        _exit(0);
+    }
+    for (unsigned i = 0; i < KEYS; i += 2) /* held by the child alone */
+        ddict_release(&v[i]);
+    keys_put(500); /* now leases alone name what is viewed */
+    quiet_wait();
+    for (int m = 0; m < 2; m++)
+        manager_kill(m);
+    /* all memory that is not in use is used again, some times over */
+    for (unsigned round = 1; round < 120; round++)
+        keys_put(round * 1000);
+    for (unsigned i = 1; i < KEYS; i += 2) {
+        ck_assert(value_is(v[i].data, v[i].len, i));
+        ddict_release(&v[i]);
+    }
+    tell(child[1]);
+    expect_exit(p, 0);
+    keys_check(119 * 1000);
+    end();
+}
+END_TEST
+
+START_TEST(queues_and_freeze_and_events_go_on) {
+    ddict_sub_t *sub;
+    struct ddict_event e;
+    struct ddict_view v;
+    begin(1, 1, "16");
+    keys_put(0);
+    for (unsigned i = 0; i < 50; i++) {
+        value_fill(val, LEN, 5000 + i);
+        ok(ddict_push(d, "queue", 5, val, LEN, 0, 0, -1));
+    }
+    ok(ddict_subscribe(d, "e", 1, 0, &sub, -1));
+    ok(ddict_put(d, "e1", 2, "1", 1, 0, -1));
+    ck_assert_int_eq(ddict_next_event(sub, &e, 20000), 1);
+    ck_assert(e.kind == DDICT_EVENT_PUT && e.klen == 2 && memcmp(e.key, "e1", 2) == 0);
+    quiet_wait();
+    manager_kill(0);
+    for (unsigned i = 0; i < 50; i++) {
+        ok(ddict_pop(d, "queue", 5, &v, 0, 20000));
+        ck_assert(value_is(v.data, v.len, 5000 + i));
+        ddict_release(&v);
+    }
+    fails(DDICT_ENOKEY, ddict_pop(d, "queue", 5, &v, 0, -1));
+    ck_assert_int_eq(ddict_next_event(sub, &e, 20000), 1);
+    ck_assert_int_eq(e.kind, DDICT_EVENT_MISSED);
+    ok(ddict_put(d, "e2", 2, "1", 1, 0, -1));
+    ck_assert_int_eq(ddict_next_event(sub, &e, 20000), 1);
+    ck_assert(e.kind == DDICT_EVENT_PUT && e.klen == 2 && memcmp(e.key, "e2", 2) == 0);
+    ddict_unsubscribe(sub);
+    ok(ddict_freeze(d, -1));
+    quiet_wait();
+    dict_managers(&x, d);
+    quiet_wait();
+    manager_kill(0);
+    fails(DDICT_EFROZEN, ddict_put(d, "f", 1, "1", 1, 0, 20000));
+    ok(ddict_unfreeze(d, 20000));
+    ok(ddict_del(d, "e1", 2, 20000));
+    ok(ddict_del(d, "e2", 2, 20000));
+    keys_check(0);
+    end();
+}
+END_TEST
+
+START_TEST(other_nodes_connect_again) {
+    begin(2, 4, "16");
+    keys_put(0);
+    for (int m = 0; m < 4; m++) { /* 0 and 2 are our proxies, 1 and 3 the owners */
+        quiet_wait();
+        manager_kill(m);
+        /* what the others noticed before the first request */
+        usleep(200000);
+        keys_check(0);
+        dict_managers(&x, d);
+    }
+    keys_put(1000);
+    keys_check(1000);
+    end();
+}
+END_TEST
+
+START_TEST(one_death_too_many_ends_it) {
+    begin(1, 2, "2");
+    keys_put(0);
+    double first = now_s();
+    for (int i = 0; i < 2; i++) {
+        quiet_wait();
+        manager_kill(1);
+        manager_came_back(1);
+    }
+    quiet_wait();
+    x.broken = true;
+    manager_kill(1);
+    if (now_s() - first < 9) { /* a machine that is slow needs longer than deaths are counted */
+        char key[32];
+        size_t n = key_of(d, 1, 0, key, sizeof key);
+        fails(DDICT_ELOST, ddict_put(d, key, n, "", 0, 0, 20000));
+        ck_assert(strstr(ddict_errmsg(), "died (signal 9)"));
+    }
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+static void *waits(void *arg) {
+    struct ddict_view v;
+    int rc = ddict_view(d, "never", 5, &v, DDICT_WAIT, 60000);
+    return (void *)(intptr_t)rc;
+}
+
+START_TEST(a_death_that_takes_a_request_along_ends_it) {
+    pthread_t t;
+    void *rc;
+    begin(1, 1, "16");
+    ck_assert_int_eq(pthread_create(&t, NULL, waits, NULL), 0);
+    quiet_wait();
+    x.broken = true;
+    manager_kill(0);
+    pthread_join(t, &rc);
+    ck_assert_int_eq((intptr_t)rc, DDICT_ELOST);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {it_comes_back_and_readers_do_not_notice,
+                                  views_keep_their_bytes,
+                                  queues_and_freeze_and_events_go_on,
+                                  other_nodes_connect_again,
+                                  one_death_too_many_ends_it,
+                                  a_death_that_takes_a_request_along_ends_it};
+    return tests_main("client_lives", argc, argv, tests, sizeof tests / sizeof *tests);
+}
