@@ -147,7 +147,7 @@ struct level {
 static bool level_first(struct level *l, const struct memory_cgroup *c) {
     l->v2 = c->v2;
     l->mount = strlen(c->mount);
-    snprintf(l->dir, sizeof l->dir, "%s%s", c->mount, c->path);
+    snprintf(l->dir, sizeof l->dir, "%.*s%.*s", PATH_BYTES - 1, c->mount, PATH_BYTES - 1, c->path);
     return c->found;
 }
 
