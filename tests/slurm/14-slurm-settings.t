@@ -39,8 +39,9 @@ END
 
     t "stepmgr_is_enabled" settings '$a SlurmctldParameters=enable_stepmgr\nPrologFlags=Contain'
     t "a_step_beside_another_one_has_its_dictionary_with_stepmgr" sub salloc -Q -N3 --stepmgr --mem=400M bash -c "
-        srun -N1 -n1 -w ${nodes[0]} --mem=50M sleep 30 &
-        until squeue -h -s -j \$SLURM_JOB_ID -o %i | grep -q '\.0\$'; do sleep 0.1; done
+        srun -N1 -n1 -w ${nodes[0]} --mem=50M sh -c 'touch other_step; sleep 30' & # squeue does not see the steps of a stepmgr
+        until [ -e other_step ]; do sleep 0.1; done
+        rm other_step
         srun -N2 -n2 -w ${nodes[1]},${nodes[2]} --mem=200M --ddict-mem=64M sh -c 'ddict put \$SLURM_PROCID v && ddict get --wait 20 \$((1 - SLURM_PROCID)) && echo'
         rc=\$?; scancel \$SLURM_JOB_ID.0; wait; exit \$rc"
     is "and_both_tasks_use_it" "$(grep -cx v "$out")" 2
