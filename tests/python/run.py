@@ -55,5 +55,5 @@ if __name__ == "__main__":
     if not result.wasSuccessful():
         sys.exit(1)
     if not result.good:
-        print("all skipped")
+        print("all skipped:", "; ".join(sorted({reason for _, reason in result.skipped})))
         sys.exit(77)
