@@ -66,10 +66,12 @@ int mpirun_env_init(struct place *p) {
         env_count("OMPI_COMM_WORLD_LOCAL_SIZE", 1, &q.local_size) < 0)
         return -ENOENT;
     q.node_id = q.local_size == q.size ? 0 : -1;
-    if (q.node_id == 0)
+    if (q.node_id == 0) {
         q.nodes = 1;
-    else if (env_count("OMPI_MCA_orte_num_nodes", 1, &q.nodes) < 0)
+        q.local_rank = q.rank; /* Open MPI 6 may number them in the order of its cores */
+    } else if (env_count("OMPI_MCA_orte_num_nodes", 1, &q.nodes) < 0) {
         q.nodes = -1;
+    }
     if (q.node_id == 0 && !place_is_sound(&q))
         return -ENOENT;
     q.how = PLACE_MPIRUN;

@@ -283,6 +283,24 @@ START_TEST(of_several_launchers_the_inner_one_counts) {
 }
 END_TEST
 
+START_TEST(tasks_of_mpirun_on_one_node_are_numbered_by_rank) {
+    struct place p;
+
+    setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+    setenv("OMPI_COMM_WORLD_SIZE", "4", 1);
+    setenv("OMPI_COMM_WORLD_LOCAL_RANK", "2",
+           1); /* as Open MPI 6 does with four tasks on two cores */
+    setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "4", 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_MPIRUN);
+    ck_assert_int_eq(p.rank, 1);
+    ck_assert_int_eq(p.local_rank, 1);
+    ck_assert_int_eq(place_maps(&p), 0);
+    ck_assert_int_eq(p.locals[p.local_rank], p.rank);
+    place_finalize(&p);
+}
+END_TEST
+
 START_TEST(one_process_holds_the_name_of_a_rank) {
     ck_assert_int_eq(rank_take("unit.test", "3"), 0);
     ck_assert_int_eq(rank_take("unit.test", "3"), -EBUSY);
@@ -293,12 +311,12 @@ START_TEST(one_process_holds_the_name_of_a_rank) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("place_slurm_env", 60, tasks_of_a_node_are_read,
-                     a_task_of_a_step_knows_its_place, several_tasks_without_pmix_cannot_exchange,
-                     the_batch_script_is_alone, senseless_variables_are_not_believed,
-                     without_a_pmix_server_slurm_s_variables_speak, tasks_of_all_nodes_are_read,
-                     ranks_are_laid_out_as_slurm_does, a_map_is_made_when_it_fits_this_node,
-                     what_does_not_fit_is_not_guessed, variables_of_another_step_contradict_ours,
-                     of_several_launchers_the_inner_one_counts,
-                     one_process_holds_the_name_of_a_rank);
+    return TESTS_RUN(
+        "place_slurm_env", 60, tasks_of_a_node_are_read, a_task_of_a_step_knows_its_place,
+        several_tasks_without_pmix_cannot_exchange, the_batch_script_is_alone,
+        senseless_variables_are_not_believed, without_a_pmix_server_slurm_s_variables_speak,
+        tasks_of_all_nodes_are_read, ranks_are_laid_out_as_slurm_does,
+        a_map_is_made_when_it_fits_this_node, what_does_not_fit_is_not_guessed,
+        variables_of_another_step_contradict_ours, of_several_launchers_the_inner_one_counts,
+        tasks_of_mpirun_on_one_node_are_numbered_by_rank, one_process_holds_the_name_of_a_rank);
 }
