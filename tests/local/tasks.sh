@@ -7,10 +7,10 @@ command -v mpirun >/dev/null || { echo "skipped: openmpi-bin is not installed"; 
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 unset RANK WORLD_SIZE MASTER_ADDR MASTER_PORT SLURM_JOB_ID
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl=self,vader OMPI_MCA_plm=isolated
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader OMPI_MCA_plm=isolated
 failed=0
 try() { # WORDS OF mpirun...; what they say is in $out and $out.err
-    timeout 60 mpirun "$@" >"$out" 2>"$out.err" </dev/null
+    timeout 60 mpirun --map-by :OVERSUBSCRIBE "$@" >"$out" 2>"$out.err" </dev/null
     rc=$?
 }
 is() { # SENTENCE GOT WANTED
