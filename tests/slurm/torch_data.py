@@ -142,5 +142,6 @@ def resume(path):
 
 
 torch.set_num_threads(1)
-{"set": whole_set, "stop": stop, "resume": resume}[sys.argv[1]](sys.argv[2])
-runtime.barrier()
+if __name__ == "__main__":  # Python 3.14's fork server imports this file for the loaders' workers
+    {"set": whole_set, "stop": stop, "resume": resume}[sys.argv[1]](sys.argv[2])
+    runtime.barrier()
