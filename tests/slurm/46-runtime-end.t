@@ -63,7 +63,7 @@ if sub python3 -c 'import mpi4py' 2>/dev/null; then
     done
     if sub sh -c 'command -v mpirun' >/dev/null; then
         # shellcheck disable=SC2086
-        ends "with_mpi_by_mpirun" 0 mrxaMfxR -- salloc -Q $two mpirun --bind-to none
+        ends "with_mpi_by_mpirun" 0 mrxaMfxR -- salloc -Q $two mpirun --bind-to none --mca btl_tcp_if_include eth0
     else
         echo "skipped mpirun: openmpi-bin is not installed"
     fi
