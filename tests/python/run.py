@@ -2,6 +2,7 @@
 """run.py MODULE... - run these test modules; one line `ok ...` or `not ok ...` a test. Exit code 1 when one failed, 77 when all were skipped."""
 
 import faulthandler
+import multiprocessing
 import sys
 import time
 import unittest
@@ -49,6 +50,8 @@ class Lines(unittest.TestResult):
 
 if __name__ == "__main__":
     faulthandler.enable()
+    if any("torch" in name for name in sys.argv[1:]):  # Python 3.14 starts workers by a fork server, and each would import torch anew
+        multiprocessing.set_forkserver_preload(["torch"])
     suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:])
     result = Lines()
     suite.run(result)
