@@ -26,7 +26,7 @@ from ddict.torch import DDictDataset, DataLoader, collate
 
 BATCH = 64
 DEVICE_S = 10     # seconds that a worker waits for a GPU; then it trains on the CPU
-RESULT_S = 7200   # seconds that rank 0 waits for the next worker's result
+RESULT_S = 7200   # seconds that rank 0 waits for the next worker's result, and other ranks for the end
 FILES = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"), "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
 HELD_OUT = 0.15   # share of the images, if there is only one of the two sets
 
@@ -181,7 +181,7 @@ def main():
         if w.exitcode:
             results.put((None, f"a worker on {runtime.node} ended with {w.exitcode}"))
     best = results_print(results, args) if runtime.rank == 0 else 1.0
-    runtime.barrier()
+    runtime.barrier(RESULT_S)
     if runtime.rank == 0:
         for data in sets:
             data.stop()
