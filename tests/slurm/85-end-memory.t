@@ -9,7 +9,7 @@ do="exec python3 $tests/ends.py"
 for scope in step batch; do
     row "suspended for 5 s" $scope plain=no task="$do work 8" act='held 5' rc=0 state='COMPLETED 0:0' within=25 said='^rank 1: no error'
     row "out of memory in a task" $scope task="$do eat" rc='[1-9][0-9]*' state='(FAILED|OUT_OF_MEMORY) .*' said='[Oo]ut of [Mm]emory|oom'
-    row "out of memory in the dictionary" $scope plain=no task="$do full" rc=4 state='FAILED 4:0' within=20 \
+    row "out of memory in the dictionary" $scope plain=no task="$do full" rc=4 state='FAILED 4:0' within=40 \
         said='^rank 0: [A-Za-z]*: .*manager [01] on .*n[12].* of .*'
 done
 # The dictionary has more memory than the task that takes too much: it is not what the kernel ends, and goes on for the others.
@@ -21,7 +21,7 @@ for scope in step batch inner; do
 done
 rows_end "nothing_is_left_of_all_of_them"
 # The managers were ended by the kernel nevertheless: the sentence says memory.
-t "the_managers_first" sub sh -c '! srun -N1 -n2 --mem=400M --ddict-mem=300M --ddict-record=none sh -c "python3 '"$tests"'/ends.py eat_first"'
+t "the_managers_first" sub sh -c '! srun -N1 -n2 --mem=400M --ddict-mem=300M --ddict-record=none python3 '"$tests"'/ends.py eat_first'
 has "the_sentence_says_memory" 'manager 0 on node .* was killed because the job ran out of memory \(--mem\)'
 is "tasks_say_of_themselves_that_they_go_first" "$(sub srun -n1 --mem=300M --ddict-mem=64M --ddict-record=none cat /proc/self/oom_score_adj)" 1000
 is "a_script_too" "$(sub sbatch -W -n1 --mem=300M --ddict-mem=64M --ddict-record=none -o "$ends/adj" --wrap 'cat /proc/self/oom_score_adj; srun -n1 cat /proc/self/oom_score_adj; eval "$(ddict up --name "$SLURM_JOB_ID.own" --local --mem=16M)"

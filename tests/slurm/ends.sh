@@ -260,8 +260,8 @@ judge() { # N
     case $scope in step | inner) : "${within:=5}" ;; *) : "${within:=9}" ;; esac
     limit=$(($(get "$n" no ms || echo 0) + within * 1000))
     if [ "${ms:-999999}" -le $limit ]; then ok "$name ($scope): in time"; else not_ok "$name ($scope): $(secs "$ms") s, wanted $(secs $limit)"; fi
-    # Lines of ours: the plugin's, ddict up's, ddictd's; nothing that Slurm says of the managers' step.
-    ours=$(grep -Ev '^rank |ddict: [0-9]+ managers? on .*; record ' "$out" | grep -Ec '(^|: )ddict: |^ddict [a-z]+: |ddictd|^ddict1 |STEP '"$(managers_step "$n") ")
+    # Lines of ours: the plugin's, ddict up's, ddictd's; nothing that Slurm says of the managers' step. That a start takes long is no word of its end.
+    ours=$(grep -Ev '^rank |ddict: [0-9]+ managers? on .*; record |ddict: still waiting for the managers' "$out" | grep -Ec '(^|: )ddict: |^ddict [a-z]+: |ddictd|^ddict1 |STEP '"$(managers_step "$n") ")
     if [ -z "$line" ] || { [ "$ours" = 0 ] && [ "$maybe" = yes ]; }; then
         if [ "$ours" = 0 ]; then ok "$name ($scope): nothing is said"; else not_ok "$name ($scope): nothing is to be said"; fi
     elif [ "$ours" = 1 ] && grep -Eq -- "$line" "$out"; then ok "$name ($scope): one line says it"
