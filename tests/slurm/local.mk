@@ -29,4 +29,5 @@ EXTRA_DIST += tests/slurm/59-results.t tests/slurm/results_ranks.py
 EXTRA_DIST += tests/slurm/35-load.t
 EXTRA_DIST += tests/slurm/61-readme.t
 EXTRA_DIST += tests/slurm/27-spill.t
+EXTRA_DIST += tests/slurm/28-memory-limits.t tests/slurm/29-memory-settings.t tests/slurm/limits.sh tests/slurm/limits.py
 EXTRA_DIST += tests/slurm/41-freeze.t tests/slurm/freeze.py
