@@ -106,7 +106,7 @@ static int rooms_judge(const struct plan *p, const struct settings *s, const str
         uint64_t share = ask_share(p->mem, p->managers, p->nodes, i);
 
         if (ask_room(settings_name(s, OPT_MEM), p->mem, share, step->nodes.names[i], step->mb[i],
-                     step->per_cpu, why, sizeof why) < 0 ||
+                     step->per_cpu[i], why, sizeof why) < 0 ||
             site_judge_share(s, p->mem, share, step->nodes.names[i], step->mb[i] << 20, why,
                              sizeof why) < 0)
             return dd_error(-EINVAL, "%s", why);

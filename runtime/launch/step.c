@@ -88,6 +88,7 @@ int step_parse_nodes(struct step *s, int group, const char *text) {
     char *nodelist = word_value(text, "NodeList");
     struct hostlist some = {0};
     size_t before = s->nodes.count;
+    unsigned char *per_cpu;
     uint64_t *mb;
     int rc;
 
@@ -102,10 +103,13 @@ int step_parse_nodes(struct step *s, int group, const char *text) {
     if (rc < 0 || s->nodes.count == before)
         return rc;
     mb = realloc(s->mb, s->nodes.count * sizeof *mb);
-    if (!mb)
+    s->mb = mb ? mb : s->mb;
+    per_cpu = realloc(s->per_cpu, s->nodes.count);
+    s->per_cpu = per_cpu ? per_cpu : s->per_cpu;
+    if (!mb || !per_cpu)
         return -ENOMEM;
     memset(mb + before, 0, (s->nodes.count - before) * sizeof *mb);
-    s->mb = mb;
+    memset(per_cpu + before, 0, s->nodes.count - before);
     return 0;
 }
 
@@ -127,8 +131,8 @@ char *step_component(const char **next, unsigned *job, int *group) {
 
 int step_parse_memory(struct step *s, const char *text) {
     char *word = word_value(text, "MinMemoryCPU");
+    int per_cpu = word && strcmp(word, "0") != 0;
 
-    s->per_cpu = word && strcmp(word, "0") != 0;
     free(word);
     /* Lines such as "     Nodes=n[1-2] CPU_IDs=0-1 Mem=4000 GRES=". */
     for (; text && *text != '\0'; text = strchr(text, '\n'), text += text != NULL) {
@@ -144,8 +148,10 @@ int step_parse_memory(struct step *s, const char *text) {
             for (i = 0; i < some.count; i++) {
                 long at = hostlist_find(&s->nodes, some.names[i]);
 
-                if (at >= 0 && s->mb[at] == 0)
+                if (at >= 0 && s->mb[at] == 0) {
                     s->mb[at] = strtoull(mem, NULL, 10);
+                    s->per_cpu[at] = (unsigned char)per_cpu;
+                }
             }
         hostlist_free(&some);
         free(nodes);
@@ -360,6 +366,7 @@ void step_free(struct step *s) {
     parts_drop(s);
     free(s->parts);
     free(s->mb);
+    free(s->per_cpu);
     free(s->stdout_path);
     memset(s, 0, sizeof *s);
 }

@@ -26,8 +26,8 @@ struct step {
     struct hostlist nodes; /* of all parts, one by one: the order of node ids */
     /* ours; the job's memory on each of nodes, MB; 0: not limited or not known */
     uint64_t *mb;
-    int per_cpu;   /* the job said --mem-per-cpu */
-    int exclusive; /* no other job runs on its nodes */
+    unsigned char *per_cpu; /* ours; of each node: the job said --mem-per-cpu */
+    int exclusive;          /* no other job runs on its nodes */
     int batch;
     uint64_t left;     /* seconds until its time is over; 0: no limit, or not known */
     char *stdout_path; /* ours; where a batch script's output goes, NULL: not known */

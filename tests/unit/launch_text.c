@@ -97,10 +97,10 @@ START_TEST(nodes_and_memory_of_a_heterogeneous_job_are_read) {
     static const char text[] =
         "JobId=7 HetJobId=7 HetJobOffset=0 JobName=interactive\n   HetJobIdSet=7-8\n"
         "   ReqNodeList=(null) ExcNodeList=(null)\n   NodeList=n[1,3]\n"
-        "     Nodes=n[1,3] CPU_IDs=0 Mem=2000 GRES=\n\n"
+        "     Nodes=n[1,3] CPU_IDs=0 Mem=2000 GRES=\n   MinCPUsNode=1 MinMemoryCPU=2000M\n\n"
         "JobId=8 HetJobId=7 HetJobOffset=1 JobName=interactive\n   HetJobIdSet=7-8\n"
         "   ReqNodeList=(null) ExcNodeList=(null)\n   NodeList=n[2-4]\n"
-        "     Nodes=n[2-4] CPU_IDs=0 Mem=500 GRES=\n\n";
+        "     Nodes=n[2-4] CPU_IDs=0 Mem=500 GRES=\n   MinCPUsNode=1 MinMemoryNode=500M\n\n";
     static const uint64_t mb[] = {2000, 2000, 500, 500};
     const char *next = text;
     struct step s = {0};
@@ -123,8 +123,10 @@ START_TEST(nodes_and_memory_of_a_heterogeneous_job_are_read) {
     ck_assert_uint_eq(s.parts[1].nodes, 2);
     ck_assert_uint_eq(s.nodes.count, 4);
     ck_assert_str_eq(s.nodes.names[2], "n2");
-    for (n = 0; n < 4; n++)
+    for (n = 0; n < 4; n++) {
         ck_assert_uint_eq(s.mb[n], mb[n]);
+        ck_assert_int_eq(s.per_cpu[n], n < 2); /* what the component said that has the node */
+    }
     ck_assert_int_eq(step_parse_nodes(&s, 2, "NodeList=n1"), 0); /* no node of its own */
     ck_assert_uint_eq(s.nparts, 2);
     step_free(&s);
@@ -185,9 +187,14 @@ START_TEST(memory_of_each_node_is_read) {
     ck_assert_uint_eq(s.mb[1], 700);
     ck_assert_uint_eq(s.mb[2], 4000);
     ck_assert_uint_eq(s.mb[3], 0);
-    ck_assert_int_eq(s.per_cpu, 1);
-    ck_assert_int_eq(step_parse_memory(&s, "   MinCPUsNode=1 MinMemoryNode=0\n"), 0);
-    ck_assert_int_eq(s.per_cpu, 0);
+    ck_assert_int_eq(s.per_cpu[2], 1);
+    ck_assert_int_eq(s.per_cpu[3], 0);
+    step_free(&s);
+    ck_assert_int_eq(step_parse_nodes(&s, -1, "NodeList=n1"), 0);
+    ck_assert_int_eq(step_parse_memory(&s, "   Nodes=n1 CPU_IDs=0 Mem=700 GRES=\n   MinCPUsNode=1 "
+                                           "MinMemoryNode=0\n"),
+                     0);
+    ck_assert_int_eq(s.per_cpu[0], 0);
     step_free(&s);
 }
 END_TEST
