@@ -81,7 +81,10 @@ static void step_args(struct args *a, const struct hidden *h, const struct part 
     args_add(a, "--cpu-bind=none");
     args_add(a, "--mem-bind=none");
     args_add(a, "--distribution=block");
-    args_add(a, "--export=ALL");
+    if (part->job != 0) /* Slurm's variables name the first component alone */
+        args_add(a, "--export=ALL,DDICT_COMPONENT=%u", part->job);
+    else
+        args_add(a, "--export=ALL");
     args_add(a, "--chdir=/");
     if (!h->program)
         args_add(a, "--unbuffered");

@@ -40,7 +40,7 @@
 static struct supervisor s;
 
 static void start_print(void) {
-    const char *job = getenv("SLURM_JOB_ID"), *step = getenv("SLURM_STEP_ID"),
+    const char *job = managers_job(), *step = getenv("SLURM_STEP_ID"),
                *node = getenv("SLURM_NODEID");
     char name[64] = "-";
     if (job && step)

@@ -90,6 +90,7 @@ void record_done(struct supervisor *s, FILE *f, char **text, size_t *len) {
 void record_start(struct supervisor *s) {
     static const char *const how[] = {
         [WIREUP_NONE] = "none", [WIREUP_STDIO] = "stdio", [WIREUP_PMIX] = "pmix"};
+    const char *job = managers_job();
     char *text = NULL;
     size_t len = 0;
     FILE *f = s->opt.record ? record_line(s, "start", &text, &len) : NULL;
@@ -114,9 +115,9 @@ void record_start(struct supervisor *s) {
         fprintf(f, ",\"wire\":\"%s\"", seal_name(s->transport.all[0] ? SEAL_PLAIN : s->opt.wire));
     }
     fputs(",\"managers_step\":\"", f);
-    if (is_number(env_text("SLURM_JOB_ID"), strlen(env_text("SLURM_JOB_ID"))) &&
+    if (job && is_number(job, strlen(job)) &&
         is_number(env_text("SLURM_STEP_ID"), strlen(env_text("SLURM_STEP_ID"))))
-        fprintf(f, "%s.%s", env_text("SLURM_JOB_ID"), env_text("SLURM_STEP_ID"));
+        fprintf(f, "%s.%s", job, env_text("SLURM_STEP_ID"));
     fprintf(f, "\",\"restarts\":%lu,\"ready_ms\":%llu",
             strtoul(env_text("SLURM_RESTART_COUNT"), NULL, 10),
             (unsigned long long)((s->ready_at - s->began) / 1000000));

@@ -60,3 +60,9 @@ void startup_print(const char *fmt, ...) {
     va_end(ap);
     startup_print_text(text, "");
 }
+
+const char *managers_job(void) {
+    const char *component = getenv("DDICT_COMPONENT");
+
+    return component && *component != '\0' ? component : getenv("SLURM_JOB_ID");
+}

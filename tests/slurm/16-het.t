@@ -60,6 +60,7 @@ is "they_meet_at_two_places" "$(sed -n 's/.* at \([0-9]*\)$/\1/p' "$out" | sort 
 is "each_has_the_managers_of_its_nodes" "$(grep -Ec "^stats +[0-9]+ +${id}n[123] " "$out")" 3
 is "each_is_saved_and_restored_on_its_nodes" "$(grep -Ec '^ddict restore: restored [13] items, .* (1 node|2 nodes)\)$' "$out")" 2
 is "srun_tells_the_end_of_each" "$(sed -n "s/^ddict: [0-9]*\.$job\.0\.\([0-9]*\): \([12]\) managers\{0,1\} on \2 nodes\{0,1\}, 96.0 MiB: .*/\1 \2/p" "$out" | sort | paste -sd,)" "$job 1,$((job + 1)) 2"
+is "each_names_its_managers_step_as_Slurm_finds_it" "$(sed -n 's/.*"component":"\([0-9]*\)".*"managers_step":"\([0-9]*\)\.[0-9]*".*/\1 \2/p' "ddict-$job.jsonl" | sort | paste -sd,)" "$job $job,$((job + 1)) $((job + 1))"
 t "and_there_is_a_report_of_each" sub "$ddict" report "$job"
 is "with_its_component" "$(grep -Ec "job $job, step 0, component ($job|$((job + 1))): " "$out")" 2
 clean_after "nothing_is_left_of_both"

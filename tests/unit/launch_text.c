@@ -497,12 +497,13 @@ END_TEST
 /* One for each component; its managers count their nodes from where those of the one before end. */
 START_TEST(a_heterogeneous_job_has_an_srun_for_each_component) {
     struct settings told = {0};
-    struct part parts[] = {{.group = 0, .nodelist = (char *)"n1", .nodes = 1},
-                           {.group = 2, .nodelist = (char *)"m[1-3]", .nodes = 3},
-                           {.group = 3, .nodelist = (char *)"k1", .nodes = 1}};
-    static const char *const want[][4] = {{"--nodelist=n1", "--nodes=1", "--het-group=0", NULL},
-                                          {"--nodelist=m[1-3]", "--nodes=3", "--het-group=2", "1"},
-                                          {"--nodelist=k1", "--ntasks=1", "--het-group=3", "4"}};
+    struct part parts[] = {{.job = 7, .group = 0, .nodelist = (char *)"n1", .nodes = 1},
+                           {.job = 9, .group = 2, .nodelist = (char *)"m[1-3]", .nodes = 3},
+                           {.job = 10, .group = 3, .nodelist = (char *)"k1", .nodes = 1}};
+    static const char *const want[][4] = {
+        {"--nodelist=n1", "--nodes=1", "--het-group=0", NULL},
+        {"--export=ALL,DDICT_COMPONENT=9", "--nodes=3", "--het-group=2", "1"},
+        {"--nodelist=k1", "--ntasks=1", "--het-group=3", "4"}};
     struct hidden h = {.ddictd = "/opt/bin/ddictd",
                        .told = &told,
                        .srun = "/usr/bin/srun",
