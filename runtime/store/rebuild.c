@@ -160,6 +160,15 @@ static int keep_leased(struct store *s, uint64_t block, uint32_t page) {
     return 0;
 }
 
+int store_keep(struct store *s, uint64_t off) {
+    int rc = off && block_of(s, off) == off ? retire_reserve(s, 2) : DDICT_EPROTO;
+    if (rc < 0)
+        return rc;
+    if (!s->settled && item_mark(s, off) == 1)
+        retire(s, off);
+    return store_pin(s, off);
+}
+
 static void settle_zone(struct store *s, struct zone *z, bool all) {
     struct heap *h = &s->heap;
     uint64_t top = zone_top(z);

@@ -54,6 +54,13 @@ struct arena_header *store_header(struct store *s);
 int store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
 void store_leases_remove(struct store *s, uint64_t id);
 
+/*
+ * Of an arena that was in use, before the first call that changes something: what an earlier life
+ * pinned and the caller still needs, such as a popped item whose answer nobody has read, is kept as
+ * retired, and pinned once. DDICT_EPROTO: there is no block at that offset.
+ */
+int store_keep(struct store *s, uint64_t off);
+
 /* A block that is being filled, or was found. */
 struct store_ref {
     uint64_t off; /* of the item in the arena */

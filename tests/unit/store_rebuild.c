@@ -5,6 +5,7 @@
 #include <store/budget.h>
 #include <store/heap.h>
 #include <store/index.h>
+#include <store/lease.h>
 
 #include <errno.h>
 
@@ -212,6 +213,43 @@ START_TEST(a_damaged_arena_is_refused) {
 }
 END_TEST
 
+START_TEST(what_was_popped_and_not_read_is_kept) {
+    char key[32];
+    struct store_ref ref[2], kept;
+    for (uint64_t k = 0; k < 2000; k++)
+        put(k, 3000, k);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_int_eq(store_remove(box.s, key, key_name(key, 100 + i), &ref[i]), 0);
+    uint64_t off = ref[0].off, version = ref[0].item->version;
+    box_reopen(); /* the pins died with the manager */
+    ck_assert_int_eq(store_keep(box.s, off), 0);
+    ck_assert_int_eq(store_keep(box.s, off), 0); /* pins nest */
+    ck_assert_int_eq(store_keep(box.s, off + 16), DDICT_EPROTO);
+    ck_assert_int_eq(store_keep(box.s, 0), DDICT_EPROTO);
+    ck_assert_int_eq(store_keep(box.s, UINT64_MAX), DDICT_EPROTO);
+    for (uint64_t round = 1; round < 20; round++) /* all other memory is used again */
+        for (uint64_t k = 0; k < 2000; k++)
+            put(k, 3000, k + round);
+    const struct item *item = arena_at(box.s, off);
+    ck_assert(item->version == version && item->check == item_check(item));
+    for (unsigned i = 0; i < 2; i++) {
+        store_reclaim(box.s);
+        ck_assert(pin_held(box.s, off));
+        store_unpin(box.s, off);
+    }
+    store_reclaim(box.s);
+    ck_assert_uint_eq(stats().retired_bytes, 0);
+    ck_assert_int_eq(store_find(box.s, key, key_name(key, 1), &kept), 0);
+    ck_assert_int_eq(store_keep(box.s, kept.off), 0); /* of a live item only the pin */
+    put(1, 3000, 99);
+    store_reclaim(box.s);
+    ck_assert_uint_gt(stats().retired_bytes, 0);
+    store_unpin(box.s, kept.off);
+    store_reclaim(box.s);
+    ck_assert_uint_eq(stats().retired_bytes, 0);
+}
+END_TEST
+
 START_TEST(an_arena_that_was_never_served_opens_like_a_new_one) {
     struct store *s;
     box.s->header->root = 0; /* killed before the first root: two segments are handed out */
@@ -226,6 +264,6 @@ END_TEST
 
 UNIT_MAIN_WITH("store_rebuild", before, after, all_keys_and_figures_are_the_same_afterwards,
                work_goes_on_for_many_managers, blocks_that_were_being_filled_are_free,
-               what_clients_hold_stays_until_they_let_go,
+               what_clients_hold_stays_until_they_let_go, what_was_popped_and_not_read_is_kept,
                half_written_page_map_entries_are_free_pages, holes_are_still_holes,
                a_damaged_arena_is_refused, an_arena_that_was_never_served_opens_like_a_new_one)
