@@ -102,7 +102,8 @@ static void lane_on_eventfd(struct io_handler *h, uint32_t events) {
 }
 
 /* --- answers --- */
-static bool placed_add(struct lane_client *c, uint64_t off) {
+/* pos: where the completion that names it ends. */
+static bool placed_add(struct lane_client *c, uint64_t pos, uint64_t off) {
     if (c->placed_n == c->placed_cap) {
         size_t cap = c->placed_cap ? 2 * c->placed_cap : 64;
         struct placed *p = malloc(cap * sizeof *p);
@@ -115,9 +116,7 @@ static bool placed_add(struct lane_client *c, uint64_t off) {
         c->placed_first = 0;
         c->placed_cap = cap;
     }
-    c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] =
-        (struct placed){c->lane.cq.pos, off};
-    manager_holds(c->a.m, 1);
+    c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] = (struct placed){pos, off};
     if (c->u_prev)
         return true;
     c->u_prev = &c->a.m->unsettled;
@@ -152,7 +151,6 @@ static void lane_settle(struct lane_client *c) {
         store_unpin(c->a.m->store, c->placed[c->placed_first].off);
         c->placed_first = (c->placed_first + 1) % c->placed_cap;
         c->placed_n--;
-        manager_holds(c->a.m, -1);
     }
     if (c->placed_n == 0)
         lane_settled(c);
@@ -196,7 +194,7 @@ static bool lane_write(struct lane_client *c, const struct msg *r, const void *p
         memcpy(at + MSG_HEADER, payload, len);
     ring_commit(&c->lane.cq);
     c->wake |= worth_waking(c, r);
-    if (r->flags & MSGF_PLACED && !placed_add(c, off)) {
+    if (r->flags & MSGF_PLACED && !placed_add(c, c->lane.cq.pos, off)) {
         store_unpin(c->a.m->store, off);
         requester_drop(&c->a, "no memory to keep its value");
     }
@@ -546,6 +544,24 @@ void lanes_figures(struct manager *m, struct lease_counters *reads, uint64_t *by
         reads_look(m, h->leases, reads);
 }
 
+/* Pin again what the completions of an earlier life name. */
+static int placed_find(struct lane_client *c) {
+    uint64_t at = c->lane.cq.seen;
+    struct msg r;
+    int e;
+    while ((e = ring_look(&c->lane.cq, &at, &r)) > 0) {
+        if (r.type != MSG_REPLY || !(r.flags & MSGF_PLACED))
+            continue;
+        if ((e = store_keep(c->a.m->store, r.aux)) < 0)
+            break;
+        if (!placed_add(c, at, r.aux)) {
+            store_unpin(c->a.m->store, r.aux);
+            return -ENOMEM;
+        }
+    }
+    return e;
+}
+
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     struct lane_client *c = calloc(1, sizeof *c);
     int e = -ENOMEM;
@@ -569,6 +585,8 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     e = io_add(m->epoll_fd, &c->eventfd, EPOLLIN | EPOLLET);
     if (e < 0)
         goto no_eventfd;
+    if (!m->knows && (e = placed_find(c)) < 0)
+        goto no_placed;
     c->lane.client_eventfd = fds[2];
     c->next = m->clients;
     m->clients = c;
@@ -582,6 +600,10 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     if (++m->clients_now > m->count->clients_peak)
         m->count->clients_peak = m->clients_now;
     return 0;
+no_placed:
+    io_remove(m->epoll_fd, &c->eventfd);
+    lane_settled(c);
+    free(c->placed); /* what was pinned stays: nobody says when it is not read any more */
 no_eventfd:
     store_leases_remove(m->store, id);
 no_store:
@@ -618,7 +640,6 @@ static void client_end(struct lane_client *c) {
 static void client_free(struct lane_client *c) {
     struct manager *m = c->a.m;
     client_end(c);
-    manager_holds(m, -(int64_t)c->placed_n);
     for (; c->placed_n > 0; c->placed_n--) {
         store_unpin(m->store, c->placed[c->placed_first].off);
         c->placed_first = (c->placed_first + 1) % c->placed_cap;

@@ -86,8 +86,7 @@ struct manager_page {
     uint32_t lives; /* starts of the manager so far; ddictd counts them, each before its fork */
     /*
      * What a next life could not go on with (PROTOCOL 12). busy: requests are being carried out.
-     * held: those that were taken and are not answered, answers that wait for room, and completions
-     * whose pins the client has not ended.
+     * held: those that were taken and are not answered, and answers that wait for room.
      */
     uint32_t busy;
     uint64_t held;

@@ -306,6 +306,23 @@ int ring_skip_pad(struct ring *r, uint32_t len) {
     return 1;
 }
 
+int ring_look(const struct ring *r, uint64_t *at, struct msg *m) {
+    while (*at != r->pos) {
+        uint64_t left = r->pos - *at, off = *at & (DD_LANE_RING - 1);
+        memcpy(m, r->data + off, sizeof *m);
+        bool pad = m->type == MSG_PAD;
+        if (pad ? m->len != DD_LANE_RING - off : msg_check(m, LANE_RECORD_MAX) < 0)
+            return DDICT_EPROTO;
+        uint64_t need = lane_round(m->len);
+        if (need > left || off + need > DD_LANE_RING)
+            return DDICT_EPROTO;
+        *at += need;
+        if (!pad)
+            return 1;
+    }
+    return 0;
+}
+
 static long futex_call(uint32_t *word, int op, uint32_t val, const struct timespec *timeout) {
     return syscall(SYS_futex, word, op, val, timeout, NULL, 0);
 }

@@ -196,6 +196,13 @@ static inline void ring_consume(struct ring *r, const struct msg *m) {
     __atomic_store_n(r->head, r->pos, __ATOMIC_RELEASE);
 }
 
+/*
+ * Manager: the records of CQ that the client may not have consumed yet, one with each call: 1, with
+ * its header in *m, and *at (first the head, r->seen) behind it; 0: there are no more; or
+ * DDICT_EPROTO.
+ */
+int ring_look(const struct ring *r, uint64_t *at, struct msg *m);
+
 /* Cheap: whether there may be a record. */
 static inline bool ring_ready(const struct ring *r) {
     return __atomic_load_n(r->tail, __ATOMIC_ACQUIRE) != r->pos;

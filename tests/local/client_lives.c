@@ -159,6 +159,35 @@ START_TEST(views_keep_their_bytes) {
 }
 END_TEST
 
+START_TEST(what_was_popped_and_not_taken_is_kept) {
+    ddict_async_t *q;
+    struct ddict_op pop = {.what = DDICT_OP_POP, .key = "popped", .klen = 6, .timeout_ms = -1},
+                    done;
+    begin(1, 1, "16");
+    value_fill(val, LEN, 77);
+    ok(ddict_put(d, "popped", 6, val, LEN, 0, -1));
+    keys_put(0);
+    ok(ddict_async_open(d, &q));
+    ck_assert_int_eq(ddict_async_submit(q, &pop, 1), 1);
+    quiet_wait(); /* the answer is there, and nobody looks */
+    manager_kill(0);
+    pid_t p = fork();
+    if (p == 0) { /* who has no part in that lane uses all other memory again */
+        for (unsigned round = 1; round < 120; round++)
+            keys_put(round * 1000);
+        _exit(0);
+    }
+    expect_exit(p, 0);
+    ck_assert_int_eq(ddict_async_poll(q, &done, 1, 20000), 1);
+    ck_assert_int_eq(done.status, 0);
+    ck_assert(value_is(done.view.data, done.view.len, 77));
+    ddict_release(&done.view);
+    ddict_async_close(q);
+    keys_check(119 * 1000);
+    end();
+}
+END_TEST
+
 START_TEST(queues_and_freeze_and_events_go_on) {
     ddict_sub_t *sub;
     struct ddict_event e;
@@ -265,6 +294,7 @@ END_TEST
 int main(int argc, char **argv) {
     const TTest *const tests[] = {it_comes_back_and_readers_do_not_notice,
                                   views_keep_their_bytes,
+                                  what_was_popped_and_not_taken_is_kept,
                                   queues_and_freeze_and_events_go_on,
                                   other_nodes_connect_again,
                                   one_death_too_many_ends_it,
