@@ -33,7 +33,7 @@ row normal salloc task='begun'
 row "its command fails" salloc task='begun; exit 7'
 row scancel salloc state='CANCELLED (143:0|0:0)' task="$wait" act='sub scancel $job'
 row "salloc killed -9" salloc task="$wait" act='kill -KILL $pid; sleep 1; sub scancel $job'
-row "^C twice" salloc tty=yes task="$wait" act='key C; sleep 0.4; key C'
+row "^C twice" salloc tty=yes task="$wait" act='key CC'
 row "srun killed -9" salloc task="$wait" act='kill9 $(user_srun)'
 rows_end "nothing_is_left_of_all_of_them"
 is "tasks_without_their_srun_reach_the_dictionary" "$(grep -c 'goes on' "$ends/go-on")" 4

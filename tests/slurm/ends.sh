@@ -11,7 +11,7 @@
 #     task=  what each of the two tasks runs (sh). `begun` puts a key and says so; what comes after it is to be ended
 #     act=   evaluated here when both tasks have begun: $job, $pid (the user's srun, sbatch or salloc), $on (yes: with dictionary), $dir
 #     opts=  more words for srun, sbatch or salloc       script=  job scopes: the script (default: srun of the task, its exit code)
-#     tty=yes  on a terminal: `key C` types ^C           plain=no  without the run without a dictionary
+#     tty=yes  on a terminal: `key C` types ^C, `key CC` two  plain=no  without the run without a dictionary
 #     rc= state=  regular expressions: exit code of the user's command, Slurm's "JobState ExitCode" (none: no job; default: as without)
 #     within=  seconds that it may take longer than without (default 5, a job 9; plain=no: seconds that it may take)
 #     line=  a regular expression: what the one line of ours must say (default: there must be none)
