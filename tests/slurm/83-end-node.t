@@ -13,7 +13,14 @@ as_before() {
     "$devcluster" poweron 2
     "$devcluster" poweron 3
 }
-trap 'as_before; rm -rf "$ends" "$out"' EXIT
+# A node that Slurm has drained meanwhile is told, and is no matter of the tests that follow.
+undrain() {
+    local node state why
+    root sinfo -h -N -o '%N %T %E' | while read -r node state why; do
+        case $state in drain* | down* | fail*) echo "# $node was $state: $why"; root scontrol update nodename="$node" state=resume ;; esac
+    done
+}
+trap 'as_before; undrain; rm -rf "$ends" "$out"' EXIT
 slurmd_kill() { kill -KILL "$("$devcluster" ps "$1" | awk '$5 == "slurmd" { print $2 }')"; } # NODE
 all_begun() { # of the rows not yet judged
     local n on
