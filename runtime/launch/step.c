@@ -7,9 +7,13 @@
 #include <base/error.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ASK_TRIES    4 /* scontrol itself tries for some 10 s */
+#define ASK_PAUSE_MS 500
 
 /* The value of a word `key=`, up to the next blank; a word begins after a blank. malloc'ed, or
  * NULL. */
@@ -260,16 +264,30 @@ int step_parse_overcounts(const char *text) {
     return over;
 }
 
+int step_ask(const char *scontrol, char *const *envp, const char *id, char **text) {
+    char *argv[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "show",
+                    (char *)(uintptr_t) "step", (char *)(uintptr_t)id, NULL};
+    char why[DD_ERRMSG_MAX];
+    int rc, tries = 0;
+
+    while ((rc = command_read(argv, envp, DD_SCONTROL_MS, text)) == -EIO && ++tries < ASK_TRIES)
+        poll(NULL, 0, ASK_PAUSE_MS);
+    if (rc == -ENODATA) /* it says on its stdout that there is none */
+        return dd_error(-ENOENT, "Slurm does not know step %s", id);
+    if (rc != -EIO)
+        return rc;
+    snprintf(why, sizeof why, "%s", dd_errmsg());
+    return dd_error(-EAGAIN, "Slurm does not say where step %s runs: %s", id, why);
+}
+
 /* Add the nodes of step `step` of a job, which may be a component. 0 or a negative code. */
 static int nodes_of_step(struct step *s, const char *scontrol, char *const *envp, const char *job,
                          int group, const char *step) {
     char id[64], *text, *record;
-    char *argv[] = {(char *)(uintptr_t)scontrol, (char *)(uintptr_t) "show",
-                    (char *)(uintptr_t) "step", id, NULL};
     int rc;
 
     snprintf(id, sizeof id, "%s.%s", job, step);
-    rc = command_read(argv, envp, DD_SCONTROL_MS, &text);
+    rc = step_ask(scontrol, envp, id, &text);
     if (rc < 0)
         return rc;
     record = step_record(text, job, step);
@@ -311,7 +329,7 @@ static int components_look(struct step *s, const char *scontrol, char *const *en
             parts_drop(s);
         else if (rc == 0)
             rc = step_parse_memory(s, record);
-        else if (step && (rc == -EIO || rc == -ENOENT))
+        else if (step && rc == -ENOENT)
             rc = 0;
         free(record);
     }

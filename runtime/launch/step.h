@@ -72,6 +72,9 @@ struct component {
  * with the sentence set; s is to be freed always. */
 int step_look(struct step *s, const char *scontrol, char *const *envp, const char *job,
               const char *step, const struct component *only);
+/* What Slurm says of step id, "7.0"; to be freed. Where slurmctld does not answer it is asked some
+ * more times. 0, -ENOENT: there is no such step, or another negative code. */
+int step_ask(const char *scontrol, char *const *envp, const char *id, char **text);
 /* Where Slurm does not limit the job's memory and no other job shares its nodes, it is all that
  * they have. 0 or a negative code, as above. */
 int step_look_real_memory(struct step *s, const char *scontrol, char *const *envp);

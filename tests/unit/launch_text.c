@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void expands(const char *text, const char *names) {
@@ -621,12 +622,65 @@ START_TEST(only_what_is_needed_passes_into_the_hidden_step) {
 }
 END_TEST
 
+/* A script in scontrol's place; tries has a line for each time it was asked. */
+static int scontrol_asked(const char *script, char **text, int *tries) {
+    char dir[] = "/tmp/ddict-scontrol.XXXXXX", path[64], log[64];
+    char *env[] = {NULL};
+    FILE *f;
+    int rc;
+
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/scontrol", dir);
+    snprintf(log, sizeof log, "%s/tries", dir);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "#!/bin/sh\necho >>%s; n=$(/usr/bin/wc -l <%s)\n%s\n", log, log, script);
+    ck_assert(fclose(f) == 0 && chmod(path, 0700) == 0);
+    rc = step_ask(path, env, "7.0", text);
+    f = fopen(log, "r");
+    ck_assert_ptr_nonnull(f);
+    for (*tries = 0; fgetc(f) != EOF; ++*tries)
+        continue;
+    fclose(f);
+    unlink(path);
+    unlink(log);
+    rmdir(dir);
+    return rc;
+}
+
+START_TEST(a_slurmctld_that_does_not_answer_is_asked_again) {
+    char *text;
+    int tries;
+
+    ck_assert_int_eq(
+        scontrol_asked("[ $n = 3 ] || { echo slurm_get_job_steps error: none >&2; exit 1; }\n"
+                       "echo \"$2 $3\"",
+                       &text, &tries),
+        0);
+    ck_assert_str_eq(text, "step 7.0\n");
+    ck_assert_int_eq(tries, 3);
+    free(text);
+
+    ck_assert_int_eq(
+        scontrol_asked("echo Unable to contact slurm controller >&2; exit 1", &text, &tries),
+        -EAGAIN);
+    ck_assert_str_eq(dd_errmsg(), "Slurm does not say where step 7.0 runs: Unable to contact slurm "
+                                  "controller");
+    ck_assert_int_gt(tries, 2);
+    ck_assert_ptr_null(text);
+
+    ck_assert_int_eq(scontrol_asked("echo Job step 7.0 not found; exit 1", &text, &tries), -ENOENT);
+    ck_assert_str_eq(dd_errmsg(), "Slurm does not know step 7.0");
+    ck_assert_int_eq(tries, 1);
+}
+END_TEST
+
 int main(void) {
     return TESTS_RUN(
         "launch_text", 60, node_lists_expand_in_order, node_lists_that_are_none_are_refused,
         nodes_of_a_step_are_read, of_all_steps_of_a_job_the_one_asked_for_is_read,
         memory_of_each_node_is_read, who_shares_the_nodes_and_where_output_goes_is_read,
-        what_time_the_job_has_left_is_read,
+        what_time_the_job_has_left_is_read, a_slurmctld_that_does_not_answer_is_asked_again,
         memory_of_nodes_stands_in_where_the_job_s_is_not_limited,
         clusters_that_count_shared_memory_are_known, lines_are_whole_however_they_come,
         a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
