@@ -39,6 +39,8 @@ int freeze_init(struct manager *m) {
     if (!m->freeze)
         return -ENOMEM;
     m->freeze->m = m;
+    /* what an ask of an earlier life is told is no answer to one of this */
+    m->freeze->next_id = (uint64_t)m->setup->page->lives << 32;
     /* A manager before this one on the same arena left its state there. */
     m->shut = FREEZE_STATE(was) != FREEZE_OPEN;
     m->frozen = FREEZE_STATE(was) == FREEZE_FROZEN ? FREEZE_EPOCH(was) : 0;

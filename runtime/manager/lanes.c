@@ -554,10 +554,8 @@ static int placed_find(struct lane_client *c) {
             continue;
         if ((e = store_keep(c->a.m->store, r.aux)) < 0)
             break;
-        if (!placed_add(c, at, r.aux)) {
-            store_unpin(c->a.m->store, r.aux);
+        if (!placed_add(c, at, r.aux))
             return -ENOMEM;
-        }
     }
     return e;
 }

@@ -83,13 +83,19 @@ static void unsent_keep(struct local_manager *mgr, const struct sup_msg *m, cons
     io_change(mgr->s->epoll_fd, &mgr->sock, EPOLLIN | EPOLLOUT);
 }
 
+/* Whether to try again when the socket takes more: it is full, or the kernel has no memory, or it
+ * has too many descriptors of this user in sockets. Other errors: the manager is dying, and SIGCHLD
+ * reports its death. */
+static bool is_later(int e) {
+    return e == -EAGAIN || e == -ETOOMANYREFS || e == -ENOBUFS || e == -ENOMEM;
+}
+
 void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds) {
     if (mgr->sock.fd < 0)
         return;
     int e = mgr->unsent ? -EAGAIN : sup_send(mgr->sock.fd, m, fds, nfds);
-    if (e == -EAGAIN)
+    if (is_later(e))
         unsent_keep(mgr, m, fds, nfds);
-    /* Other errors: the manager is dying, and SIGCHLD reports its death. */
 }
 
 void managers_send(struct supervisor *s, const struct sup_msg *m) {
@@ -100,7 +106,7 @@ void managers_send(struct supervisor *s, const struct sup_msg *m) {
 static void manager_unsent_flush(struct local_manager *mgr) {
     while (mgr->unsent) {
         int e = sup_send(mgr->sock.fd, &mgr->unsent->m, mgr->unsent->fds, mgr->unsent->nfds);
-        if (e == -EAGAIN)
+        if (is_later(e))
             return;
         unsent_drop(mgr);
     }
