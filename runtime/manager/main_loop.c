@@ -367,6 +367,7 @@ static int manager_open(struct manager *m) {
     if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0)
         return e;
     conn_strangers(s->managers * s->connections + DD_STRANGERS);
+    conn_take_anew();
     return peer_server_listen(m);
 }
 

@@ -133,10 +133,12 @@ int conn_hold(uint16_t low, uint16_t high, uint16_t *port);
  * Accept from a listener that epoll reported: a non-blocking CLOEXEC descriptor, or -EAGAIN: none
  * is left. When this process is out of descriptors, the connection is accepted with a spare one and
  * closed, so that the caller's loop neither spins nor stalls; the log says so once a minute.
- * conn_take_ready() opens the spare one.
+ * conn_take_ready() opens the spare one. conn_take_anew(): after a fork whose child has closed what
+ * was its parent's, another one.
  */
 int conn_take(int listen_fd);
 void conn_take_ready(void);
+void conn_take_anew(void);
 /* Addresses of this node that peers may try, the best first: that of the node's own name, then
  * other non-loopback ones, loopback last. Ports are 0. Returns their number. */
 int conn_addresses(const char *node, struct sockaddr_storage *out, int max);

@@ -205,6 +205,11 @@ void conn_take_ready(void) {
         spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+void conn_take_anew(void) {
+    spare = -1;
+    conn_take_ready();
+}
+
 /* Out of descriptors: accept the next connection and close it, so that its peer knows. */
 static void turn_away(int listen_fd) {
     static uint64_t said;
