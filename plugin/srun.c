@@ -85,6 +85,12 @@ static void dictionary_start(enum scope scope, const char *name, uint32_t job, u
     const char *why;
     struct settings site;
 
+    if (n > 1 && options_of(scope)->value[OPT_SAVE] &&
+        strcmp(options_of(scope)->value[OPT_SAVE], "none") != 0) {
+        give_up(name, "--ddict-save with --ddict-scope=component: all would save into the same "
+                      "folder; use `ddict save` in a task of each");
+        return;
+    }
     if (site_collect(&site, ac, av, text, sizeof text) < 0) {
         give_up(name, text);
         return;

@@ -30,7 +30,8 @@
  * one, or is `no` to leave PMIx alone.
  *
  * PEERS. The ranks of a Slurm step meet through the dictionary that $DDICT_NAME names, or through
- * PMIx if there is none; those of mpirun through PMIx if they have it. info.peers says which.
+ * PMIx if there is none or it is one of several (--ddict-scope=component); those of mpirun through
+ * PMIx if they have it. info.peers says which.
  *
  * WHAT IS CERTAIN. rank, size, local_rank and local_size always are. node_id, nodes and the ranks
  * of this node are, except by Open MPI's variables on several nodes. Where other ranks run is

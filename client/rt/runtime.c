@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,16 +57,27 @@ static int fork_follow(void) {
 
 /* --- beginning and end --- */
 
+/* "uid.job.step.component": ranks of the step's other components have another dictionary. */
+static int name_is_of_component(const char *name) {
+    unsigned uid, job, step, component;
+    const char *het = getenv("SLURM_HET_SIZE");
+    char more;
+
+    return het && *het != '\0' &&
+           sscanf(name, "%u.%u.%u.%u%c", &uid, &job, &step, &component, &more) == 4;
+}
+
 /* Within one Slurm step, one rank may have PMIx and another not (a script's second program: pmix.c,
  * rule 3); all have the dictionary. */
 static int peers_of(const struct place *p) {
     const char *dict = getenv("DDICT_NAME");
+    int all = dict && *dict != '\0' && !name_is_of_component(dict);
 
     if (p->size == 1)
         return DDICT_RT_PEERS_SELF;
-    if (p->how == PLACE_PMIX && (strncmp(p->group, "slurm.", 6) != 0 || !dict || *dict == '\0'))
+    if (p->how == PLACE_PMIX && (strncmp(p->group, "slurm.", 6) != 0 || !all))
         return DDICT_RT_PEERS_PMIX;
-    return dict && *dict != '\0' && !p->doubled ? DDICT_RT_PEERS_DICT : DDICT_RT_PEERS_NONE;
+    return all && !p->doubled ? DDICT_RT_PEERS_DICT : DDICT_RT_PEERS_NONE;
 }
 
 static int runtime_begin(unsigned flags) {

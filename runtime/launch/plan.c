@@ -147,7 +147,8 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
     if (rc < 0)
         return rc;
     if (is_said(s, OPT_COMPONENT))
-        p->component = step->parts[0].job;
+        p->component = step->parts[0].job != 0 ? step->parts[0].job /* a job without components: */
+                                               : (uint32_t)strtoul(options_job(o), NULL, 10);
     p->nodes = (uint32_t)step->nodes.count;
     p->stay = o->tasks > 0 || (!is_said(s, OPT_STEP) && !is_run(o));
     if (p->stay && o->tasks == 0 && step->batch && step->stdout_path &&
