@@ -53,6 +53,7 @@ static int variable_kept(const char *entry, int all) {
                                 "DDICT_SOCKET",
                                 "DDICT_INTERNAL",
                                 "DDICT_NOTE_FD",
+                                "DDICT_COMPONENT",
                                 option_rows[OPT_MANAGERS].variable,
                                 option_rows[OPT_MEM].variable,
                                 option_rows[OPT_LOAD].variable};
