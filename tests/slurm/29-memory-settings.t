@@ -10,6 +10,7 @@ case $prefix/ in /tmp/*) echo "skipped all: a job with a /tmp of its own does no
 . "$tests/limits.sh"
 
 DEVCLUSTER_ID=l$(printf %05d $((RANDOM % 100000)))
+[ -z "${DDICT_CHECK_IDS-}" ] || echo "$DEVCLUSTER_ID" >>"$DDICT_CHECK_IDS"
 export DEVCLUSTER=$devcluster
 spool=/var/lib/ddict-devcluster/$DEVCLUSTER_ID/spool
 trap '"$devcluster" down 2>/dev/null; rm -rf "$work" "$out" "$out".*' EXIT

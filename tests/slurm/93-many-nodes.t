@@ -5,10 +5,11 @@
 . "$(dirname "$0")/lib.sh"
 prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
 DEVCLUSTER_ID=m$(printf %05d $((RANDOM % 100000)))
+[ -z "${DDICT_CHECK_IDS-}" ] || echo "$DEVCLUSTER_ID" >>"$DDICT_CHECK_IDS"
 trap '"$devcluster" down 2>/dev/null; rm -f "$out"' EXIT
-nodes_n=16 jobs=200
-[ "${JOBS-}" != few ] || jobs=5
-t "a_cluster_of_sixteen_nodes_is_up" timeout 120 "$devcluster" up -n $nodes_n --prefix "$prefix" --mem-per-node 400 --set SlurmdTimeout=13 || finish
+nodes_n=16 jobs=200 down_soon=(--set SlurmdTimeout=13)
+[ "${JOBS-}" != few ] || jobs=5 down_soon=()
+t "a_cluster_of_sixteen_nodes_is_up" timeout 120 "$devcluster" up -n $nodes_n --prefix "$prefix" --mem-per-node 400 "${down_soon[@]}" || finish
 mapfile -t nodes < <("$devcluster" nodes)
 cd "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/home/ddict-test" || exit 1
 root() { "$devcluster" run -u root -- "$@"; }
