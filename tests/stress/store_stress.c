@@ -16,8 +16,9 @@
  *  5. All of this while values move in memory, because room is wanted that is there, but scattered.
  *
  * The right build must pass for some seconds; then each mutant (stress.h) must be caught, or this
- * test proves nothing. Environment: DDICT_STRESS_SECONDS (of the right build), DDICT_MUTANT (only
- * this one; 0: only the right build).
+ * test proves nothing. Environment: DDICT_STRESS_SECONDS (of the right build),
+ * DDICT_MUTANT_SECONDS (of a mutant, at most), DDICT_MUTANT (only this one; 0: only the right
+ * build).
  */
 #include "store_stress.h"
 
@@ -440,8 +441,10 @@ int main(void) {
                                                    "retired before the eviction",
                                                    "kept when unfrozen",
                                                    "free before it has moved"};
-    const char *only = getenv("DDICT_MUTANT"), *secs = getenv("DDICT_STRESS_SECONDS");
-    double seconds = secs ? atof(secs) : 5, took;
+    const char *only = getenv("DDICT_MUTANT"), *secs = getenv("DDICT_STRESS_SECONDS"),
+               *most = getenv("DDICT_MUTANT_SECONDS");
+    double seconds = secs ? atof(secs) : 5, mutant_seconds = most ? atof(most) : MUTANT_SECONDS,
+           took;
     int bad = 0;
     shared = share(sizeof *shared);
     for (int turn = MUTANT_NONE; turn <= MUTANTS_LIVE; turn++) {
@@ -451,7 +454,7 @@ int main(void) {
         if (turn == MUTANTS_LIVE)
             spill_on();
         stress_mutant = m;
-        bool clean = run(m ? MUTANT_SECONDS : turn ? seconds * 0.6 : seconds, &took);
+        bool clean = run(m ? mutant_seconds : turn ? seconds * 0.6 : seconds, &took);
         if (m == MUTANT_NONE) {
             printf("%s: right build%s, %.1f s: %llu writes, %llu finds, %llu misses, %llu "
                    "re-checks, %llu walks, %llu clears, %llu asked again, "
