@@ -11,8 +11,8 @@ row scancel step task='begun; exec sleep 61' act='sub scancel $job'
 row "scancel of the step" step task='begun; exec sleep 61' act='sub scancel $job.0'
 row "srun gets TERM" step task='begun; exec sleep 61' act='kill -TERM $pid'
 row "^C" step tty=yes task='begun; exec sleep 3' act='key C'
-# Slurm sends INT and, at once, KILL: either may come first.
-row "^C twice" step tty=yes rc='130|137' task='begun; exec sleep 61' act='key CC'
+# Slurm sends INT and, at once, KILL: either may come first, and the job's state tells which.
+row "^C twice" step tty=yes rc='130|137' state='(FAILED 0:2|CANCELLED 0:[09])' task='begun; exec sleep 61' act='key CC'
 row "srun killed -9" step task='begun; exec sleep 61' act='kill -KILL $pid'
 row "scancel -s USR1" step task='trap "exit 5" USR1; begun; '"$loop" act='sub scancel -s USR1 $job'
 row "--signal=USR2@60" step opts='-t 1 --signal=USR2@60' task='trap "exit 6" USR2; begun; '"$loop"
