@@ -2,6 +2,7 @@
 /* base_hash.c - hashes of keys are spread over owners, directory, buckets and tags, and each bit of
  * a key matters. */
 #include "unit.h"
+#include <base/deal.h>
 #include <base/hash.h>
 
 #include <stdio.h>
@@ -108,5 +109,46 @@ START_TEST(hashes_stay_what_they_are) {
 }
 END_TEST
 
-UNIT_MAIN("base_hash", hashes_of_like_keys_are_spread_evenly,
-          each_bit_of_a_key_changes_half_of_the_bits, the_length_counts, hashes_stay_what_they_are)
+/* Each owner is one manager of a keyed node, in order, and all managers there are owners. */
+static void deal_check(struct deal s) {
+    uint32_t managers = deal_managers(&s), owners = 0, seen = 0;
+    struct deal known = deal_known(managers, s.nodes, s.keyed);
+    unsigned *local = calloc(s.nodes, sizeof *local);
+    for (uint32_t m = 0; m < managers; m++) {
+        local[m % s.nodes]++;
+        owners += deal_owns(&s, m);
+    }
+    ck_assert_uint_eq(owners, s.owners);
+    ck_assert_uint_eq(known.owners, s.owners);
+    for (uint32_t n = 0; n < s.nodes; n++) {
+        ck_assert_uint_ge(local[n], 1);
+        ck_assert_uint_le(local[n], s.owners / s.keyed + 1);
+    }
+    for (uint64_t nth = 0; nth < s.owners; nth++) {
+        /* a hash of that owner: the multiplication of hash_owner_of() undone */
+        uint64_t h =
+            (uint64_t)((((unsigned __int128)nth << 64) / s.owners) + 1) * 0xF1DE83E19937733Dull;
+        ck_assert_uint_eq(hash_owner(h, s.owners), nth);
+        uint32_t m = deal_owner(&s, h);
+        ck_assert_uint_lt(m, managers);
+        ck_assert(deal_owns(&s, m));
+        ck_assert(nth == 0 || m >= seen + 1);
+        seen = m;
+    }
+    free(local);
+}
+
+START_TEST(owners_are_the_managers_of_the_keyed_nodes) {
+    for (uint32_t nodes = 1; nodes <= 9; nodes++)
+        for (uint32_t keyed = 1; keyed <= nodes; keyed++)
+            for (uint32_t owners = keyed; owners < 4 * nodes + 3; owners++)
+                deal_check((struct deal){.owners = owners, .nodes = nodes, .keyed = keyed});
+    struct deal all = {.owners = 11, .nodes = 4, .keyed = 4};
+    ck_assert_uint_eq(deal_managers(&all), 11);
+    ck_assert_uint_eq(deal_owner(&all, 12345), hash_owner(12345, 11));
+}
+END_TEST
+
+UNIT_MAIN("base_hash", owners_are_the_managers_of_the_keyed_nodes,
+          hashes_of_like_keys_are_spread_evenly, each_bit_of_a_key_changes_half_of_the_bits,
+          the_length_counts, hashes_stay_what_they_are)
