@@ -8,7 +8,7 @@
 
 /* The proxy of a key of another node, if it may have the value; else NULL. */
 static inline struct node_manager *session_cache(struct session *s, uint64_t h) {
-    struct node_manager *m = s->route_of[hash_owner(h, s->managers)];
+    struct node_manager *m = s->route_of[deal_owner(&s->deal, h)];
     /* Acquire pairs with store_freeze(). A reader that still sees FROZEN after the unfreeze finds
      * nothing in the index. */
     return FREEZE_STATE(__atomic_load_n(&m->arena.header->freeze, __ATOMIC_ACQUIRE)) ==

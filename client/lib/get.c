@@ -34,7 +34,7 @@ static inline bool fast_begin(struct fast *f, ddict_t *d, const void *key, size_
         unlikely(!status_page_serves(t->status_page)))
         return false;
     f->h = key_hash(key, klen);
-    f->m = t->local_of[hash_owner_of(f->h, t->managers)];
+    f->m = t->local_owner[hash_owner_of(f->h, t->owners)];
     return likely(f->m != NULL);
 }
 
@@ -255,8 +255,7 @@ static int view_slow(const struct target *t, struct node_manager *m, int rc, str
 
 int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int rc,
                 struct ddict_view *v, unsigned flags, struct call_deadline *w) {
-    struct target t = {
-        .s = s, .h = h, .owner = hash_owner(h, s->managers), .key = key, .klen = klen};
+    struct target t = {.s = s, .h = h, .owner = deal_owner(&s->deal, h), .key = key, .klen = klen};
     return view_slow(&t, session_local(s, t.owner), rc, v, flags, w);
 }
 

@@ -59,7 +59,7 @@ static int remote_ask(struct get_call *c, struct node_manager *m, uint32_t i, bo
     struct ddict_want *w = &c->want[i];
     struct outgoing out = {.head = {.type = MSG_GET,
                                     .key_len = (uint32_t)w->klen,
-                                    .manager = hash_owner(c->hash[i], c->s->managers)},
+                                    .manager = deal_owner(&c->s->deal, c->hash[i])},
                            .key = w->key,
                            .skips = skips};
     if (c->r[i].slot)
@@ -73,7 +73,7 @@ static int remote_ask(struct get_call *c, struct node_manager *m, uint32_t i, bo
 
 static int remote_send(struct get_call *c, uint32_t i) {
     struct ddict_want *w = &c->want[i];
-    unsigned owner = hash_owner(c->hash[i], c->s->managers);
+    unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
     struct node_manager *m = session_route(c->s, owner);
     struct request *r = &c->r[i];
     memset(r, 0, sizeof *r);
@@ -98,7 +98,7 @@ static int remote_prepare(struct get_call *c) {
 
 static void remote_collect(struct get_call *c, uint32_t i) {
     struct ddict_want *w = &c->want[i];
-    unsigned owner = hash_owner(c->hash[i], c->s->managers);
+    unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
     struct node_manager *m = session_route(c->s, owner);
     bool waits = c->flags & DDICT_WAIT;
     int rc;
@@ -204,7 +204,7 @@ static __attribute__((noinline)) int remote_begin(struct get_call *c, uint32_t i
         *rc = no_time_to_ask();
     if (*rc == 0)
         *rc = remote_prepare(c);
-    unsigned owner = hash_owner(c->hash[i], c->s->managers);
+    unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
     if (*rc == 0 && c->silent && c->silent[owner])
         return c->want[i].status =
                    dd_error(-ETIMEDOUT, "manager %u has not answered in time", owner);
@@ -226,7 +226,7 @@ static uint32_t remote_resume(struct get_call *c) {
         struct ddict_want *w = &c->want[i];
         if (c->local[i] || w->status != -EINPROGRESS)
             continue;
-        unsigned owner = hash_owner(c->hash[i], c->s->managers);
+        unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
         struct node_manager *m = session_route(c->s, owner);
         c->r[i].need = 0;
         int rc = remote_ask(c, m, i, false);
@@ -300,7 +300,7 @@ static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_
             continue;
         }
         uint64_t h = c->hash[i] = want_hash(w);
-        struct node_manager *m = session_local(c->s, hash_owner(h, c->s->managers));
+        struct node_manager *m = session_local(c->s, deal_owner(&c->s->deal, h));
         w->status = -EINPROGRESS;
         c->local[i] = m;
         if (likely(m != NULL)) {

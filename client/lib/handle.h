@@ -20,8 +20,8 @@
 
 #include "client_lane.h"
 #include <base/clock.h>
+#include <base/deal.h>
 #include <base/error.h>
-#include <base/hash.h>
 #include <ddict.h>
 #include <store/reader.h>
 #include <wire/attach.h>
@@ -69,12 +69,15 @@ struct session {
     /* atomic; bytes that are set aside for the value of a pop (request.h) */
     uint64_t pop_room;
     unsigned managers, nodes, node_id, nlocal;
+    struct deal deal; /* of the keys over managers and nodes */
     uint64_t total_bytes, spill_bytes;
     unsigned char dict_id[16];
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX];
     struct node_manager *local;     /* [nlocal], by local index */
     struct node_manager **local_of; /* [managers]: in local, or NULL: on another node */
     struct node_manager **route_of; /* [managers]: as local_of; for one of another node its proxy */
+    /* [owners]: local_of of the n-th owner; the fast reads go by it */
+    struct node_manager **local_owner;
 
     /* LEASE_FILE_SIZE, shared with ddictd and the managers; in a child the hold page */
     uint8_t *lease_page;

@@ -191,8 +191,8 @@ static struct lease_thread *thread_make(struct session *s) {
     t->session = s;
     t->page = s->lease_page;
     t->status_page = s->status_page;
-    t->local_of = s->local_of;
-    t->managers = s->managers;
+    t->local_owner = s->local_owner;
+    t->owners = s->deal.owners;
     t->row = counters_unused;
     t->stack = t->top = no_slots;
     lease_refill(t); /* if it gets no slot, the thread reads through its lane */

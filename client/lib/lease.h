@@ -40,8 +40,8 @@ struct lease_thread { /* one thread in one session */
     struct session *session;
     uint8_t *page; /* session->lease_page; these four as in the session */
     const struct status_page *status_page;
-    struct node_manager **local_of;
-    uint64_t managers;
+    struct node_manager **local_owner;
+    uint64_t owners;
     /* free slots, from stack[1] on: room for all slots of the chunks; stack[0] is LEASE_NONE */
     uint32_t *stack;
     uint32_t *top;     /* the last one, or stack */

@@ -37,7 +37,7 @@ static struct session *session_take(void) {
     s->sock = s->client_eventfd = s->pipe = s->hold.pipe = -1;
     s->status_page = NULL;
     s->local = NULL;
-    s->local_of = s->route_of = NULL;
+    s->local_of = s->route_of = s->local_owner = NULL;
     s->lease_page = NULL;
     s->refs = NULL;
     s->nlocal = s->chunks = s->orphans = s->held_due = 0;
@@ -69,7 +69,7 @@ static void session_empty(struct session *s) {
     free(s->local);
     free(s->local_of);
     s->local = NULL;
-    s->local_of = s->route_of = NULL;
+    s->local_of = s->route_of = s->local_owner = NULL;
     if (s->status_page)
         munmap((void *)(uintptr_t)s->status_page, sizeof *s->status_page);
     s->status_page = NULL;
@@ -129,7 +129,8 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         rc = dd_error(m.status, "%s", m.text[0] ? m.text : dd_strerror(m.status));
     if (rc == 0 && (n != 3 || m.managers == 0 || m.nodes == 0 || m.managers > DD_MANAGERS_MAX ||
                     m.local_managers == 0 || m.local_managers > DD_LOCAL_MANAGERS_MAX ||
-                    m.local_managers > m.managers))
+                    m.local_managers > m.managers || m.keyed_nodes == 0 ||
+                    m.keyed_nodes > m.nodes || m.nodes > m.managers))
         rc = dd_error(
             DDICT_EPROTO,
             "ddictd's welcome makes no sense: %u managers, %u of them here, %d descriptors",
@@ -137,6 +138,7 @@ static int welcome_receive(struct session *s, struct deadline *d) {
     if (rc == 0) {
         s->managers = m.managers;
         s->nodes = m.nodes;
+        s->deal = deal_known(m.managers, m.nodes, m.keyed_nodes);
         s->node_id = m.node_id;
         s->nlocal = m.local_managers;
         s->total_bytes = m.total_bytes;
@@ -179,6 +181,8 @@ static int manager_receive(struct session *s, unsigned index, struct deadline *d
         reader_unfence(&l->arena);
         l->lane.lane.fenced = l->arena.fenced;
         s->local_of[m.manager] = s->route_of[m.manager] = l;
+        if (deal_owns(&s->deal, m.manager))
+            s->local_owner[deal_nth(&s->deal, m.manager)] = l;
     }
     close_fds(fds, n);
     return rc;
@@ -209,8 +213,9 @@ static int session_receive_welcome(struct session *s, struct deadline *d) {
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTFORK);
     madvise(s->lease_page, LEASE_FILE_SIZE, MADV_DONTDUMP);
     s->local = calloc(s->nlocal, sizeof *s->local);
-    s->local_of = calloc(s->managers, 2 * sizeof *s->local_of);
+    s->local_of = calloc(2 * (size_t)s->managers + s->deal.owners, sizeof *s->local_of);
     s->route_of = s->local_of + s->managers;
+    s->local_owner = s->route_of + s->managers;
     if (!s->local || !s->local_of)
         return dd_error(-ENOMEM, "no memory for %u managers", s->managers);
     for (unsigned i = 0; i < s->managers; i++) /* manager_receive() corrects those of our node */

@@ -38,6 +38,10 @@ static inline struct deal deal_known(uint32_t managers, uint32_t nodes, uint32_t
 static inline bool deal_owns(const struct deal *s, uint32_t manager) {
     return manager % s->nodes < s->keyed;
 }
+/* Of a manager that owns keys: its number among the owners. */
+static inline uint32_t deal_nth(const struct deal *s, uint32_t manager) {
+    return manager / s->nodes * s->keyed + manager % s->nodes;
+}
 /* The manager that owns a hash. */
 static inline uint32_t deal_owner(const struct deal *s, uint64_t h) {
     uint32_t nth = hash_owner(h, s->owners);

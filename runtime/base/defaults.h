@@ -10,6 +10,8 @@
 #define DD_LOCAL_MANAGERS_MAX 256u
 /* bytes; below it the index and one run of each common size class do not fit */
 #define DD_MANAGER_MEM_MIN (4ull << 20)
+/* bytes for the managers of a node without keys: views of large values, and the node cache */
+#define DD_FORWARD_MEM (64ull << 20)
 /* bytes; page numbers of an arena fit in 32 bits with room to spare */
 #define DD_MANAGER_MEM_MAX (4ull << 40)
 /* bytes of the whole dictionary when neither user nor site says */
@@ -165,7 +167,7 @@
 /* bytes of a streamed reply under way between nodes before MSG_CREDIT: bounds what a slow client
  * costs its manager */
 #define DD_STREAM_WINDOW (4u << 20)
-/* bytes of an arena for remote values that are viewed; at most 1/16 of it */
+/* bytes of an arena for remote values that are viewed; at most 1/16 of it, half where no keys are */
 #define DD_TRANSIT_MAX (1ull << 30)
 /* a remote value up to this is sent inline also for a view: cheaper than a transit block */
 #define DD_VIEW_INLINE 4096u

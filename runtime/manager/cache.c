@@ -10,6 +10,7 @@
 #include "answers.h"
 #include "manager.h"
 #include "requester.h"
+#include "transit.h"
 #include <base/clock.h>
 #include <base/error.h>
 
@@ -28,12 +29,11 @@ struct cache_room {
 };
 
 int cache_init(struct manager *m) {
-    uint64_t budget = m->header->budget,
-             transit = budget / 16 < DD_TRANSIT_MAX ? budget / 16 : DD_TRANSIT_MAX;
+    uint64_t budget = m->header->budget;
     m->cache = calloc(1, sizeof *m->cache);
     if (!m->cache)
         return -ENOMEM;
-    m->cache->spare = budget / DD_CACHE_SPARE + transit;
+    m->cache->spare = budget / DD_CACHE_SPARE + transit_limit(m);
     m->cache->limit =
         m->setup->cache < budget - m->cache->spare ? m->setup->cache : budget - m->cache->spare;
     return 0;

@@ -44,6 +44,7 @@
 
 #include "faults.h"
 #include <base/clock.h>
+#include <base/deal.h>
 #include <base/stats.h>
 #include <base/timers.h>
 #include <ddict_types.h>
@@ -96,6 +97,7 @@ struct manager_page {
 /* Filled by ddictd before the fork. The descriptors are the manager's from then on. */
 struct manager_setup {
     uint32_t id, managers, node_id, nodes;
+    struct deal deal; /* of the keys over managers and nodes */
     unsigned local_index;
     char node[NODE_NAME_MAX];
     int arena_fd, spill_fd /* -1: none */, listen_fd /* -1: one node */, sup_fd;
@@ -113,6 +115,10 @@ struct manager_setup {
     /* bytes of the arena, at most, for values of other nodes while frozen */
     uint64_t cache;
 };
+/* Whether it is on a node without keys. */
+static inline bool manager_only_forwards(const struct manager_setup *s) {
+    return !deal_owns(&s->deal, s->id);
+}
 struct note_pace {
     uint64_t said, count;
 }; /* the last message to ddictd, and events since */

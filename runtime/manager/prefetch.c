@@ -6,8 +6,8 @@
 #include "forward.h"
 #include "manager.h"
 #include "requester.h"
+#include <base/deal.h>
 #include <base/error.h>
-#include <base/hash.h>
 #include <base/vec.h>
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static bool key_wanted(struct manager *m, const uint8_t *key, uint32_t len, uint
                        uint32_t *owner) {
     struct store_ref ref;
     *hash = key_hash(key, len);
-    *owner = hash_owner(*hash, m->setup->managers);
+    *owner = deal_owner(&m->setup->deal, *hash);
     return m->frozen && *owner % m->setup->nodes != m->setup->node_id &&
            store_cache_find(m->store, key, len, &ref) == DDICT_ENOKEY;
 }

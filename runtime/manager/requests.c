@@ -24,8 +24,8 @@
 #include "subscriptions.h"
 #include "waiters.h"
 #include <base/clock.h>
+#include <base/deal.h>
 #include <base/error.h>
-#include <base/hash.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -404,7 +404,7 @@ static uint32_t owner_of(struct manager *m, const struct request_row *row, struc
     if (row->whose == BY_NUMBER)
         return q->m->manager;
     q->hash = key_hash(q->key, q->m->key_len);
-    return hash_owner(q->hash, m->setup->managers);
+    return deal_owner(&m->setup->deal, q->hash);
 }
 
 /* Its owner is manager `to`. */

@@ -3,7 +3,7 @@
  * transit.c - room in our arena for views of values of other nodes. A transit block is never
  * published: it is reserved, filled by the fetch, pinned until its completion is consumed, retired
  * at once, and free when no lease holds it. The room is bounded, so that views never keep puts out
- * of the arena.
+ * of the arena; half of it where there are no puts, because we own no key.
  */
 #include "transit.h"
 
@@ -18,12 +18,16 @@ struct transit {
     uint64_t limit, refused_ns; /* refused_ns: when there was no room, last */
 };
 
+uint64_t transit_limit(const struct manager *m) {
+    uint64_t limit = m->header->budget / (manager_only_forwards(m->setup) ? 2 : 16);
+    return limit < DD_TRANSIT_MAX ? limit : DD_TRANSIT_MAX;
+}
+
 int transit_init(struct manager *m) {
     m->transit = calloc(1, sizeof *m->transit);
     if (!m->transit)
         return -ENOMEM;
-    uint64_t limit = m->header->budget / 16;
-    m->transit->limit = limit < DD_TRANSIT_MAX ? limit : DD_TRANSIT_MAX;
+    m->transit->limit = transit_limit(m);
     return 0;
 }
 

@@ -5,6 +5,8 @@
 
 #include "manager.h"
 
+/* Bytes that values of other nodes may take for views. */
+uint64_t transit_limit(const struct manager *m);
 int transit_init(struct manager *m);
 void transit_free(struct manager *m);
 bool transit_reserve(struct manager *m, uint64_t val_len, uint8_t tag, uint64_t version,

@@ -64,8 +64,9 @@ static void client_welcome_fill(const struct sup_client *c, struct attach_msg *m
     m->node_id = s->node_id;
     m->local_managers = s->local_n;
     m->client = c->id;
-    m->total_bytes = s->budget * s->managers;
-    m->spill_bytes = spill_size(s->local[0].spill_fd) * s->managers;
+    m->keyed_nodes = s->deal.keyed;
+    m->total_bytes = s->total_bytes;
+    m->spill_bytes = s->spill_bytes;
     memcpy(m->dict_id, s->identity.dict_id, sizeof m->dict_id);
     snprintf(m->node, sizeof m->node, "%s", s->node);
 }

@@ -102,7 +102,7 @@ static void ready_begin(struct supervisor *s, const struct drain_wish *wish) {
     if (s->node_id == 0) /* before the answer that lets another start print `exists` */
         startup_print("ready id=%s managers=%u nodes=%u mem=%llu%s",
                       hex_format(id, s->identity.dict_id), s->managers, s->nodes,
-                      (unsigned long long)(s->budget * s->managers),
+                      (unsigned long long)s->total_bytes,
                       s->script.fd >= 0 ? " script=watched" : "");
     watch_start(s);
     clients_serve_parked(s);

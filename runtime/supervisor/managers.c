@@ -134,13 +134,23 @@ static void manager_socket_ready(struct io_handler *io, uint32_t events) {
 /* --- start --- */
 static int budget_find(struct supervisor *s) {
     char have[24], want[24];
-    s->budget = s->opt.mem / s->managers & ~4095ull;
+    uint64_t all = s->opt.mem;
+    unsigned n = s->deal.owners;
+    s->budget = all / n & ~4095ull;
     if (s->opt.huge_page > HUGE_ADVISE)
         s->budget = hugepool_budget(s->opt.huge_page, s->budget);
+    s->total_bytes = s->budget * n;
+    if (s->budget >= DD_MANAGER_MEM_MIN && !node_has_keys(s)) {
+        all = s->opt.forward_mem;
+        n = s->local_n;
+        s->budget = all / n & ~4095ull;
+        if (s->opt.huge_page > HUGE_ADVISE)
+            s->opt.huge_page = HUGE_ADVISE; /* a pool is kept for what the dictionary holds */
+    }
     if (s->budget >= DD_MANAGER_MEM_MIN)
         return 0;
     return dd_error(-EINVAL, "%s is too little for %u managers: each needs %s",
-                    size_format(have, sizeof have, s->opt.mem), s->managers,
+                    size_format(have, sizeof have, all), n,
                     size_format(want, sizeof want, DD_MANAGER_MEM_MIN));
 }
 
@@ -166,22 +176,24 @@ int managers_fit(const struct supervisor *s) {
  * All files are made before anybody relies on them. */
 static int spills_make(struct supervisor *s) {
     char why[DD_ERRMSG_MAX], have[24];
-    if (s->opt.spill_size && s->opt.spill_size / s->managers < DD_MANAGER_MEM_MIN)
+    uint32_t owners = s->deal.owners;
+    if (s->opt.spill_size && s->opt.spill_size / owners < DD_MANAGER_MEM_MIN)
         return dd_error(-EINVAL, "%s of spill are too little for %u managers",
-                        size_format(have, sizeof have, s->opt.spill_size), s->managers);
+                        size_format(have, sizeof have, s->opt.spill_size), owners);
     if (s->opt.spill && s->opt.huge_page > HUGE_ADVISE)
         return dd_error(-EINVAL,
                         "no spill where memory is taken from a pool of huge pages (hugepages=)");
-    for (unsigned i = 0; s->opt.spill && i < s->local_n; i++) {
+    for (unsigned i = 0; s->opt.spill && node_has_keys(s) && i < s->local_n; i++) {
         struct local_manager *mgr = &s->local[i];
         mgr->spill_fd =
-            spill_create(s->opt.spill, s->opt.spill_size / s->managers & ~4095ull, s->local_n);
+            spill_create(s->opt.spill, s->opt.spill_size / owners & ~4095ull, s->local_n);
         mgr->spill_ro_fd = mgr->spill_fd < 0 ? mgr->spill_fd : arena_reopen_readonly(mgr->spill_fd);
         if (mgr->spill_ro_fd >= 0)
             continue;
         snprintf(why, sizeof why, "%s", dd_errmsg());
         return dd_error(mgr->spill_ro_fd, "no spill on node %s: %s", s->node, why);
     }
+    s->spill_bytes = spill_size(s->local[0].spill_fd) * owners;
     return 0;
 }
 
@@ -200,9 +212,6 @@ int managers_listen(struct supervisor *s) {
     if (n > DD_LOCAL_MANAGERS_MAX)
         return dd_error(-EINVAL, "%u managers on one node: at most %u can be", n,
                         DD_LOCAL_MANAGERS_MAX);
-    int e = budget_find(s);
-    if (e < 0)
-        return e;
     s->local = calloc(n, sizeof *s->local);
     if (!s->local)
         return dd_error(-ENOMEM, "no memory");
@@ -215,6 +224,9 @@ int managers_listen(struct supervisor *s) {
             mgr->sock.fd = -1;
         mgr->unsent_end = &mgr->unsent;
     }
+    int e = budget_find(s);
+    if (e < 0)
+        return e;
     for (unsigned i = 0; i < s->local_n && s->nodes > 1; i++) {
         s->local[i].listen_fd = port_listen(s, &s->local[i].port);
         if (s->local[i].listen_fd < 0)
@@ -237,6 +249,13 @@ static void close_others(const int *keep, int n) {
             return;
         from = next + 1;
     }
+}
+
+/* On a node without keys the memory is for values of others: only "none" limits it further. */
+static uint64_t cache_of_manager(const struct supervisor *s) {
+    if (!s->opt.has_cache || (s->opt.cache > 0 && !node_has_keys(s)))
+        return UINT64_MAX;
+    return s->opt.cache / s->deal.owners;
 }
 
 static void manager_main(struct supervisor *s, struct local_manager *mgr, int sock, pid_t parent)
@@ -265,6 +284,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.managers = s->managers;
     setup.node_id = s->node_id;
     setup.nodes = s->nodes;
+    setup.deal = s->deal;
     setup.local_index = (unsigned)(mgr - s->local);
     snprintf(setup.node, sizeof setup.node, "%s", s->node);
     setup.arena_fd = mgr->arena_fd;
@@ -283,7 +303,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.rma = s->transport.rma;
     setup.place = manager_place(s, setup.local_index, &setup.place_need);
     setup.page = mgr->page;
-    setup.cache = s->opt.has_cache ? s->opt.cache / s->managers : UINT64_MAX;
+    setup.cache = cache_of_manager(s);
     _exit(manager_run(&setup));
 }
 

@@ -16,12 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODE_INFO_MAGIC 0x3544524143444444ull
+#define NODE_INFO_MAGIC 0x3644524143444444ull
 
 /* Packed: the starter sends the node infos of a thousand nodes to each of them in one line. */
 struct node_info {
     uint64_t magic;
-    uint32_t node_id, managers;
+    uint32_t node_id, managers, keyed_nodes;
     uint16_t ports_n, control_port;
     uint8_t naddr, node_n, error_n; /* error_n 0: this node can serve */
     uint8_t has_head;               /* node 0's */
@@ -34,6 +34,7 @@ struct node_info {
 struct node_info_head {
     uint8_t dict_id[16];
     struct standing other;
+    uint64_t spill_bytes;
 };
 #define NODE_INFO_FIXED offsetof(struct node_info, tail) /* not its size, which is rounded up */
 #define ADDRESS_4       5u /* bytes: the family, as 4 or 6, the address; for 6 the scope */
@@ -102,6 +103,7 @@ struct node_info *node_info_make(const struct supervisor *s, const char *error, 
     c->magic = NODE_INFO_MAGIC;
     c->node_id = s->node_id;
     c->managers = s->managers;
+    c->keyed_nodes = s->deal.keyed;
     c->ports_n = (uint16_t)ports;
     c->control_port = s->control_port;
     c->node_n = (uint8_t)strlen(s->node);
@@ -111,7 +113,7 @@ struct node_info *node_info_make(const struct supervisor *s, const char *error, 
     memcpy(c->key, s->public_key, sizeof c->key);
     uint8_t *at = c->tail;
     if (c->has_head) {
-        struct node_info_head h = {.other = s->other};
+        struct node_info_head h = {.other = s->other, .spill_bytes = s->spill_bytes};
         memcpy(h.dict_id, s->identity.dict_id, sizeof h.dict_id);
         memcpy(at, &h, sizeof h);
         at += sizeof h;
@@ -164,6 +166,15 @@ bool node_info_error(const struct node_info *c, char *text, size_t cap) {
     return c->error_n > 0;
 }
 
+int node_info_agrees(const struct supervisor *s, const struct node_info *c) {
+    if (c->managers == s->managers && c->keyed_nodes == s->deal.keyed)
+        return 0;
+    return dd_error(
+        DDICT_EPROTO,
+        "node %u was started for %u managers with keys on %u nodes, this one for %u on %u",
+        c->node_id, c->managers, c->keyed_nodes, s->managers, s->deal.keyed);
+}
+
 void node_info_apply(struct supervisor *s, const struct node_info *c) {
     struct sockaddr_storage addr[ADDRS_MAX];
     const uint8_t *at = c->tail + node_info_head_size(c);
@@ -174,6 +185,8 @@ void node_info_apply(struct supervisor *s, const struct node_info *c) {
         struct node_info_head h = node_info_head_of(c);
         memcpy(s->identity.dict_id, h.dict_id, sizeof h.dict_id);
         s->other = h.other;
+        if (!node_has_keys(s))
+            s->spill_bytes = h.spill_bytes;
     }
     for (unsigned a = 0; a < c->naddr; a++)
         at = address_unpack(&addr[a], at);

@@ -13,8 +13,12 @@
 enum wireup_how { WIREUP_NONE, WIREUP_STDIO, WIREUP_PMIX };
 struct options {
     char name[DICT_NAME_MAX];
-    uint32_t managers;
-    uint64_t mem; /* of the whole dictionary */
+    uint32_t managers; /* that own keys; 0: one for each node that has keys */
+    uint64_t mem;      /* of the whole dictionary */
+    /* the first so many nodes have keys, 0: all; forward_mem: bytes of the managers of a node
+     * without */
+    uint32_t keyed_nodes;
+    uint64_t forward_mem;
     enum wireup_how wireup;
     uint32_t nodes, node_id; /* stdio; pmix finds them */
     char node[NODE_NAME_MAX];

@@ -98,13 +98,13 @@ void record_start(struct supervisor *s) {
         return;
     fputs(",\"version\":\"" DDICT_VERSION_STRING "\",\"slurm\":", f);
     json_text(f, env_text("DDICT_SLURM_VERSION"));
-    fprintf(f, ",\"managers\":%u,\"nodes\":[", s->managers);
+    fprintf(f, ",\"managers\":%u,\"keyed_nodes\":%u,\"nodes\":[", s->managers, s->deal.keyed);
     for (uint32_t i = 0; i < s->nodes; i++) {
         if (i)
             fputc(',', f);
         json_text(f, s->node_names[i]);
     }
-    fprintf(f, "],\"total_bytes\":%llu,\"asked\":", (unsigned long long)(s->budget * s->managers));
+    fprintf(f, "],\"total_bytes\":%llu,\"asked\":", (unsigned long long)s->total_bytes);
     json_text(f, s->opt.asked ? s->opt.asked : "");
     fprintf(f, ",\"wireup\":\"%s\"", how[s->opt.wireup]);
     if (s->nodes > 1) {

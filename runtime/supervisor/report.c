@@ -96,7 +96,7 @@ static int summary_format(const struct supervisor *s, char *text, size_t cap) {
     int at = snprintf(
         text, cap, "%u manager%s on %u node%s, %s: %s key%s, %s (%.1f %%), %s put%s, %s get%s",
         s->managers, plural_s(s->managers), s->nodes, plural_s(s->nodes),
-        size_format(size, sizeof size, s->budget * s->managers), number_format(keys, t.num_keys),
+        size_format(size, sizeof size, s->total_bytes), number_format(keys, t.num_keys),
         plural_s(t.num_keys), size_format(used, sizeof used, t.total_used_bytes),
         t.pool_utilization, number_format(puts_, t.puts), plural_s(t.puts),
         number_format(gets, all), plural_s(all));

@@ -115,7 +115,11 @@ struct supervisor {
     struct options opt;
     char node[NODE_NAME_MAX];
     uint32_t node_id, nodes, managers;
-    uint64_t budget; /* of each manager */
+    struct deal deal; /* of the keys over managers and nodes */
+    uint64_t budget;  /* of each manager of this node */
+    /* of the managers that own keys; spill_bytes: if each of their nodes has as much as this one,
+     * or, where this one has no keys, as node 0 */
+    uint64_t total_bytes, spill_bytes;
     struct conn_identity identity;
     /* of this node; the secret one until the wire-up is done */
     uint8_t secret_key[KEY_SIZE], public_key[KEY_SIZE];
@@ -180,5 +184,8 @@ struct supervisor {
     struct attach_counts *attach_counts;
     struct note_pace strangers; /* refused by ddictd itself */
 };
+static inline bool node_has_keys(const struct supervisor *s) {
+    return s->node_id < s->deal.keyed;
+}
 
 #endif

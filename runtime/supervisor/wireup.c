@@ -25,6 +25,21 @@
 
 static struct place place;
 
+static int deal_find(struct supervisor *s) {
+    uint32_t keyed = s->opt.keyed_nodes ? s->opt.keyed_nodes : s->nodes;
+    if (keyed > s->nodes)
+        return dd_error(-EINVAL, "keys on %u nodes: there are %u", keyed, s->nodes);
+    /* each node with keys has an owner at least */
+    s->deal = (struct deal){.owners = s->opt.managers > keyed ? s->opt.managers : keyed,
+                            .nodes = s->nodes,
+                            .keyed = keyed};
+    s->managers = deal_managers(&s->deal);
+    if (s->managers > DD_MANAGERS_MAX)
+        return dd_error(-EINVAL, "%u managers with keys on %u of %u nodes make %u: at most %u",
+                        s->deal.owners, keyed, s->nodes, s->managers, DD_MANAGERS_MAX);
+    return 0;
+}
+
 int wireup_place(struct supervisor *s) {
     int e = 0;
     if (sodium_init() < 0)
@@ -38,10 +53,8 @@ int wireup_place(struct supervisor *s) {
         s->nodes = (uint32_t)place.size;
         s->node_id = (uint32_t)place.rank;
     }
-    s->managers = s->opt.managers ? s->opt.managers : s->nodes;
-    /* each node needs at least one, for the proxies of the others */
-    if (s->managers < s->nodes)
-        s->managers = s->nodes;
+    if ((e = deal_find(s)) < 0)
+        return e;
     s->node_names = calloc(s->nodes, NODE_NAME_MAX);
     if (s->nodes > 1)
         s->peers = calloc(s->managers, sizeof *s->peers);
@@ -147,6 +160,8 @@ static int node_infos_apply(struct supervisor *s, void **infos, size_t *lens) {
         node_info_apply(s, infos[i]);
         if (s->other.managers)
             return 1; /* no error of another node matters then */
+        if ((e = node_info_agrees(s, infos[i])) < 0)
+            return e;
     }
     for (uint32_t i = 0; i < s->nodes; i++) {
         char error[256];

@@ -48,9 +48,12 @@ struct attach_msg {
      * in the answer 1: ddictd watches the process, so it may hang up */
     uint32_t manager;
     uint32_t pid;         /* MANAGER: its pid as ddictd sees it */
+    uint32_t keyed_nodes; /* WELCOME: the nodes 0 .. keyed_nodes - 1 have keys */
+    uint32_t room;
     uint64_t client;      /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
-    /* WELCOME: of the whole dictionary, if every node has as much as this one */
+    /* WELCOME: of the whole dictionary, if every node with keys has as much as this one, or, where
+     * this one has none, as node 0 */
     uint64_t spill_bytes;
     uint8_t dict_id[16];
     char node[NODE_NAME_MAX];

@@ -84,7 +84,7 @@ static void daemon_start(struct dict *x, int i, int managers, uint64_t mem) {
     int in[2], out[2];
     char n[16], k[16], id[16], m[32];
     const char *path = getenv("DDICTD"), *transport = getenv("DDICT_TEST_TRANSPORT"),
-               *rma = getenv("DDICT_TEST_RMA");
+               *rma = getenv("DDICT_TEST_RMA"), *keyed = getenv("DDICT_TEST_KEYED");
     ck_assert(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
     snprintf(n, sizeof n, "%d", managers);
     snprintf(k, sizeof k, "%d", x->nodes);
@@ -103,9 +103,9 @@ static void daemon_start(struct dict *x, int i, int managers, uint64_t mem) {
                   m, "--wireup", "none", "--drain-ms", "1000", (char *)NULL);
         else
             execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem",
-                  m, "--wireup", "stdio", "--nodes", k, "--node-id", id, "--drain-ms", "1000",
-                  "--transport", transport ? transport : "auto", "--rma", rma ? rma : "auto",
-                  (char *)NULL);
+                  m, "--wireup", "stdio", "--nodes", k, "--keyed-nodes", keyed ? keyed : k,
+                  "--node-id", id, "--drain-ms", "1000", "--transport",
+                  transport ? transport : "auto", "--rma", rma ? rma : "auto", (char *)NULL);
         _exit(127);
     }
     close(in[0]);

@@ -134,7 +134,11 @@ static void say(unsigned type, size_t len) {
 static void begin(void) {
     ddictd_start();
     ck_assert_int_ge(sodium_init(), 0);
-    us = (struct supervisor){.nodes = NODES, .managers = 2, .node_id = US, .local_n = 1};
+    us = (struct supervisor){.nodes = NODES,
+                             .managers = 2,
+                             .deal = {.owners = 2, .nodes = NODES, .keyed = NODES},
+                             .node_id = US,
+                             .local_n = 1};
     us.local = &manager;
     manager.port = 1;
     us.control_port = 1;

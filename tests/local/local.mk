@@ -12,7 +12,7 @@ LOCAL_TESTS = tests/local/basics.py tests/local/lifecycle.py tests/local/failure
   tests/local/bench.py tests/local/peers.py tests/local/load.py tests/local/load_ends.py \
   tests/local/s3.py tests/local/save.py tests/local/strangers.py tests/local/between.py \
   tests/local/spill.py tests/local/spill_disk.py tests/local/turns.py tests/local/connections.py \
-  tests/local/hugepages.py tests/local/transport.py
+  tests/local/hugepages.py tests/local/keyed.py tests/local/transport.py
 dist_check_SCRIPTS += $(LOCAL_TESTS)
 TESTS += $(LOCAL_TESTS)
 EXTRA_DIST += tests/local/cluster.py tests/local/load_folder.py tests/local/s3_server.py \

@@ -300,9 +300,11 @@ static void self(void) {
     char key[KEY_ROOM];
     for (uint32_t owner = 0; owner < r.managers; owner++) {
         unsigned found = 0;
+        if (!deal_owns(&r.deal, owner))
+            continue;
         for (unsigned long n = 0; found < sizeof sizes / sizeof *sizes; n++) {
             size_t len = key_make(key, "self", n);
-            if (hash_owner(key_hash(key, len), r.managers) != owner)
+            if (deal_owner(&r.deal, key_hash(key, len)) != owner)
                 continue;
             self_key(key, sizes[found++]);
             if (found == 1)

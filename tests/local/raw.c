@@ -54,6 +54,7 @@ void raw_attach(struct raw *r) {
     must(n == 3 && m.type == ATTACH_WELCOME, "welcome: %d descriptors, type %u", n, m.type);
     r->managers = m.managers;
     r->nodes = m.nodes;
+    r->deal = deal_known(m.managers, m.nodes, m.keyed_nodes);
     r->node_id = m.node_id;
     r->local_n = m.local_managers;
     r->client = m.client;
@@ -84,7 +85,7 @@ void raw_attach(struct raw *r) {
 
 unsigned raw_lane_for(struct raw *r, const void *key, size_t len) {
     uint64_t h = key_hash(key, len);
-    unsigned owner = hash_owner(h, r->managers);
+    unsigned owner = deal_owner(&r->deal, h);
     return owner % r->nodes == r->node_id ? owner / r->nodes
                                           : proxy_of(owner, r->nodes, r->local_n);
 }

@@ -4,6 +4,7 @@
 #ifndef DDICT_TESTS_RAW_H
 #define DDICT_TESTS_RAW_H
 
+#include <base/deal.h>
 #include <store/reader.h>
 #include <wire/attach.h>
 #include <wire/lane.h>
@@ -21,6 +22,7 @@ struct raw_manager {
 struct raw {
     int sock;
     uint32_t managers, nodes, node_id, local_n;
+    struct deal deal;
     uint64_t client;
     const struct status_page *status_page;
     struct lease_chunk *leases; /* the whole lease page */

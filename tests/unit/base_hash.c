@@ -132,6 +132,7 @@ static void deal_check(struct deal s) {
         uint32_t m = deal_owner(&s, h);
         ck_assert_uint_lt(m, managers);
         ck_assert(deal_owns(&s, m));
+        ck_assert_uint_eq(deal_nth(&s, m), nth);
         ck_assert(nth == 0 || m >= seen + 1);
         seen = m;
     }
