@@ -547,7 +547,7 @@ DDICT_API int ddict_ending(ddict_t *d);
 struct ddict_info {
     const char *name;  /* as in $DDICT_NAME */
     const char *node;  /* this node */
-    unsigned managers; /* of the whole dictionary */
+    unsigned managers; /* of the whole dictionary; some may own no keys (ddict_keyed_nodes()) */
     unsigned nodes;
     unsigned node_id; /* 0 .. nodes - 1 */
     unsigned local_managers;
@@ -560,6 +560,9 @@ struct ddict_info {
 DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
 /* The manager that owns key, 0 .. managers - 1; manager m runs on node m mod nodes. */
 DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
+/* How many nodes have keys: the nodes 0 .. that - 1, and so exactly those managers m own keys for
+ * which m mod nodes is less. All of info.nodes unless the user wanted otherwise (--ddict-nodes). */
+DDICT_API unsigned ddict_keyed_nodes(ddict_t *d);
 
 /*
  * Statistics of one manager: bytes, and counts since its start unless said otherwise.

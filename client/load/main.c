@@ -10,6 +10,7 @@
 #include "progress.h"
 #include "signals.h"
 #include "worker.h"
+#include <base/deal.h>
 #include <base/error.h>
 #include <base/oom.h>
 #include <base/size.h>
@@ -270,7 +271,9 @@ static int load_run(const struct load_options *o) {
     }
     uint64_t most =
         l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
-    l->manager_bytes = l->info.managers > 0 ? most / l->info.managers : 0;
+    if (rc == 0)
+        l->manager_bytes =
+            most / deal_known(l->info.managers, l->info.nodes, ddict_keyed_nodes(l->d)).owners;
     l->origins = calloc(o->nsources, sizeof *l->origins);
     if (rc < 0 || !l->origins)
         return load_failed(rc < 0 ? rc : -ENOMEM);

@@ -278,6 +278,7 @@ static void cpus_look(struct bench_setting *s) {
 static int managers_look(struct setup *s, ddict_t *d) {
     struct ddict_manager_stats *st;
     uint64_t least[PLACE_N] = {UINT64_MAX, UINT64_MAX};
+    unsigned keyed = ddict_keyed_nodes(d);
     int n = ddict_stats(d, &st, sizeof *st, -1);
     if (n < 0)
         return cmd_failed(NULL, n);
@@ -288,9 +289,11 @@ static int managers_look(struct setup *s, ddict_t *d) {
     for (int i = 0; i < n && memory; i++) {
         enum bench_place p =
             st[i].manager_id % s->info.nodes == s->info.node_id ? PLACE_LOCAL : PLACE_REMOTE;
-        s->owner[p][s->owners[p]++] = st[i].manager_id;
         if (p == PLACE_LOCAL)
             s->pid[s->pids++] = st[i].pid;
+        if (st[i].manager_id % s->info.nodes >= keyed)
+            continue; /* it only forwards */
+        s->owner[p][s->owners[p]++] = st[i].manager_id;
         if (st[i].pool_free_space < least[p])
             least[p] = st[i].pool_free_space;
     }
@@ -402,11 +405,13 @@ static int run_all(struct setup *s, struct bench_run *r) {
     return EXIT_OK;
 }
 
-/* Measure the path to the first manager of the next node. */
+/* Measure the path to the first manager of the next node that has keys. */
 static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d) {
     struct ddict_manager_stats *st;
     unsigned node = (s->info.node_id + 1) % s->info.nodes;
-    if (s->info.nodes < 2) {
+    if (node >= ddict_keyed_nodes(d))
+        node = 0;
+    if (node == s->info.node_id) {
         verb_say("--net: all managers are on this node");
         return EXIT_FAILED;
     }
