@@ -111,6 +111,12 @@ static int judge_spill(const char *name, const char *text, char *why, size_t cap
     return ask_spill(name, text, &length, &bytes, why, cap);
 }
 
+static int judge_key_nodes(const char *name, const char *text, char *why, size_t cap) {
+    struct key_nodes nodes;
+
+    return ask_key_nodes(name, text, &nodes, why, cap);
+}
+
 static int judge_save(const char *name, const char *text, char *why, size_t cap) {
     char prefix[INTAKE_MAX];
     const char *dir;

@@ -71,7 +71,54 @@ static int name_make(struct plan *p, const struct options *o) {
     return 0;
 }
 
-/* Managers and memory against the nodes; whole: the memory that a share is of, 0: not known. */
+/* The components whose nodes shall have keys come first; how many nodes they have, or a negative
+ * code. */
+static int components_first(const char *name, const struct key_nodes *want, struct step *step) {
+    size_t i, found = 0;
+    uint32_t nodes = 0;
+
+    if (!step || step->nparts == 0 || step->parts[0].group < 0)
+        return dd_error(-EINVAL, "%s=het:%d: this is no heterogeneous job", name, want->group[0]);
+    for (i = 0; i < want->groups; i++) {
+        int rc = step_put_first(step, want->group[i], found);
+
+        if (rc < 0)
+            return rc == -ENOENT
+                       ? dd_error(-EINVAL,
+                                  "%s=het:%d: the dictionary has no node of that component alone",
+                                  name, want->group[i])
+                       : dd_error(rc, "no memory");
+        if (found < step->nparts && step->parts[found].group == want->group[i])
+            nodes += step->parts[found++].nodes;
+    }
+    return (int)nodes;
+}
+
+/* Which nodes have keys; step NULL: this machine alone. */
+static int key_nodes_find(struct plan *p, const struct settings *s, struct step *step) {
+    const char *name = settings_name(s, OPT_KEY_NODES);
+    struct key_nodes want = {.first = p->nodes};
+    char why[ASK_WHY];
+    int rc;
+
+    if (is_said(s, OPT_KEY_NODES) &&
+        ask_key_nodes(name, text_of(s, OPT_KEY_NODES), &want, why, sizeof why) < 0)
+        return dd_error(-EINVAL, "%s", why);
+    if (want.groups > 0 && is_said(s, OPT_COMPONENT))
+        return dd_error(-EINVAL, "%s=%s: with %s=component each component has its own", name,
+                        text_of(s, OPT_KEY_NODES), option_rows[OPT_SCOPE].of_srun);
+    if (want.first > p->nodes)
+        return dd_error(-EINVAL, "%s=%u: the dictionary is on %u node%s", name, want.first,
+                        p->nodes, p->nodes == 1 ? "" : "s");
+    rc = want.groups > 0 ? components_first(name, &want, step) : (int)want.first;
+    if (rc < 0)
+        return rc;
+    p->keyed = (uint32_t)rc;
+    p->forward_mem = want.forward_mem;
+    return 0;
+}
+
+/* Managers and memory against the nodes that have keys; whole: the memory that a share is of, 0: not known. */
 static int numbers_judge(struct plan *p, const struct settings *s, uint64_t whole) {
     const char *mem_name = settings_name(s, OPT_MEM),
                *managers_name = settings_name(s, OPT_MANAGERS);
@@ -86,14 +133,14 @@ static int numbers_judge(struct plan *p, const struct settings *s, uint64_t whol
                         "a size, such as %s=16G",
                         mem_name, amount_format(text, sizeof text, mem), mem_name);
     if (p->managers == 0)
-        p->managers = p->nodes;
-    if (p->managers < p->nodes) {
-        snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node", managers_name,
-                 p->managers, p->nodes);
-        p->managers = p->nodes;
+        p->managers = p->keyed;
+    if (p->managers < p->keyed) {
+        snprintf(p->note, sizeof p->note, "%s=%u raised to %u: one for each node%s", managers_name,
+                 p->managers, p->keyed, p->keyed < p->nodes ? " that has keys" : "");
+        p->managers = p->keyed;
     }
     if (site_judge(s, p->managers, p->mem, why, sizeof why) < 0 ||
-        ask_fits(mem_name, p->mem, managers_name, p->managers, p->nodes, why, sizeof why) < 0)
+        ask_fits(mem_name, p->mem, managers_name, p->managers, p->keyed, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
 }
@@ -103,11 +150,14 @@ static int rooms_judge(const struct plan *p, const struct settings *s, const str
     uint32_t i;
 
     for (i = 0; i < p->nodes; i++) {
-        uint64_t share = ask_share(p->mem, p->managers, p->nodes, i);
+        int has_keys = i < p->keyed;
+        enum option_id asked = has_keys ? OPT_MEM : OPT_KEY_NODES;
+        uint64_t all = has_keys ? p->mem : p->forward_mem,
+                 share = has_keys ? ask_share(all, p->managers, p->keyed, i) : all;
 
-        if (ask_room(settings_name(s, OPT_MEM), p->mem, share, step->nodes.names[i], step->mb[i],
+        if (ask_room(settings_name(s, asked), all, share, step->nodes.names[i], step->mb[i],
                      step->per_cpu[i], why, sizeof why) < 0 ||
-            site_judge_share(s, p->mem, share, step->nodes.names[i], step->mb[i] << 20, why,
+            site_judge_share(s, asked, all, share, step->nodes.names[i], step->mb[i] << 20, why,
                              sizeof why) < 0)
             return dd_error(-EINVAL, "%s", why);
     }
@@ -158,7 +208,9 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
     if (s->of[OPT_MEM].amount.share != 0)
         rc = step_look_real_memory(step, scontrol, p->envp);
     if (rc == 0)
-        rc = numbers_judge(p, s, step_memory(step));
+        rc = key_nodes_find(p, s, step);
+    if (rc == 0)
+        rc = numbers_judge(p, s, step_memory(step, p->keyed));
     if (rc == 0)
         rc = rooms_judge(p, s, step);
     if (rc < 0)
@@ -182,7 +234,9 @@ static int local_plan(struct plan *p, const struct options *o) {
 
     p->nodes = 1;
     p->stay = o->tasks > 0 || (!is_run(o) && !is_said(&o->set, OPT_FOREGROUND));
-    rc = numbers_judge(p, &o->set, have);
+    rc = key_nodes_find(p, &o->set, NULL);
+    if (rc == 0)
+        rc = numbers_judge(p, &o->set, have);
     if (rc == 0 && p->mem > have)
         rc = dd_error(-EINVAL, "%s of %s: this machine has %s", settings_name(&o->set, OPT_MEM),
                       size_format(all, sizeof all, p->mem),
@@ -251,6 +305,12 @@ static int told_find(struct settings *told, struct plan *p, const struct options
     settings_put_text(told, OPT_NAME, p->name);
     settings_put(told, OPT_MANAGERS, p->managers);
     settings_put(told, OPT_MEM, p->mem);
+    if (p->keyed < p->nodes) {
+        settings_put(told, OPT_KEYED_NODES, p->keyed);
+        settings_put(told, OPT_FORWARD_MEM, p->forward_mem);
+    } else {
+        settings_put_text(told, OPT_FORWARD_MEM, NULL);
+    }
     settings_put_text(told, OPT_RECORD, p->record);
     settings_put_text(told, OPT_RESULTS, p->results);
     settings_put_text(told, OPT_SAVE, p->save);

@@ -11,13 +11,15 @@ struct plan {
     char name[DICT_NAME_MAX];
     unsigned component;       /* the job's component that it is of, by its own id; 0: of all */
     char node[NODE_NAME_MAX]; /* without Slurm: name of this node; else "" */
-    uint32_t nodes, managers;
+    uint32_t nodes, managers; /* managers: those that own keys */
+    uint32_t keyed;           /* so many of the nodes have keys, the first ones */
     uint64_t mem;
-    int stay;           /* it is the whole job's */
-    char record[4096];  /* path of the record, or "" */
-    char summary[4096]; /* file that gets the summary, or "" */
-    char results[4096]; /* folder of the results, or "" */
-    char save[4096];    /* folder of what is saved, or "" */
+    uint64_t forward_mem; /* bytes on each of the others */
+    int stay;             /* it is the whole job's */
+    char record[4096];    /* path of the record, or "" */
+    char summary[4096];   /* file that gets the summary, or "" */
+    char results[4096];   /* folder of the results, or "" */
+    char save[4096];      /* folder of what is saved, or "" */
     /* seconds since 1970: the job's time is over; 0: no limit, or not known */
     uint64_t end;
     char spill[4096];    /* folder of the spill, or "" */

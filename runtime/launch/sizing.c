@@ -102,6 +102,52 @@ int ask_spill(const char *name, const char *text, size_t *dir_len, uint64_t *byt
     return colon ? ask_mem(name, colon + 1, bytes, why, cap) : 0;
 }
 
+/* "1" or "0,2" of het:, up to its end or a colon; 0 or -EINVAL. */
+static int groups_parse(const char *text, size_t n, struct key_nodes *nodes) {
+    char copy[64], *word, *rest;
+    uint64_t group;
+
+    if (n == 0 || n >= sizeof copy || text[0] == ',' || text[n - 1] == ',')
+        return -EINVAL;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    for (word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        if (nodes->groups == KEY_GROUPS || count_parse(word, 0, 127, &group) < 0)
+            return -EINVAL;
+        nodes->group[nodes->groups++] = (int)group;
+    }
+    return 0;
+}
+
+int ask_key_nodes(const char *name, const char *text, struct key_nodes *nodes, char *why,
+                  size_t cap) {
+    struct key_nodes got = {.forward_mem = DD_FORWARD_MEM};
+    int het = strncmp(text, "het:", 4) == 0, rc;
+    const char *of = het ? text + 4 : text, *colon = strchr(of, ':');
+    size_t n = colon ? (size_t)(colon - of) : strlen(of);
+    char digits[16];
+    uint64_t first = 0;
+
+    if (het)
+        rc = groups_parse(of, n, &got);
+    else
+        rc = n >= sizeof digits || snprintf(digits, sizeof digits, "%.*s", (int)n, of) < 0
+                 ? -EINVAL
+                 : count_parse(digits, 1, DD_MANAGERS_MAX, &first);
+    if (rc < 0) {
+        snprintf(why, cap,
+                 "%s=%.60s: want the number of nodes with keys, or het:1 for those of the "
+                 "component of --het-group=1, and perhaps the memory of each other node: het:1:4G",
+                 name, text);
+        return -EINVAL;
+    }
+    got.first = (uint32_t)first;
+    if (colon && ask_mem(name, colon + 1, &got.forward_mem, why, cap) < 0)
+        return -EINVAL;
+    *nodes = got;
+    return 0;
+}
+
 uint64_t amount_bytes(const struct amount *amount, uint64_t whole) {
     return amount->share == 0 ? amount->bytes
                               : (uint64_t)((unsigned __int128)whole * amount->share / 10000);

@@ -35,6 +35,17 @@ int ask_amount(const char *name, const char *text, struct amount *amount, char *
  */
 int ask_spill(const char *name, const char *text, size_t *dir_len, uint64_t *bytes, char *why,
               size_t cap);
+/* Which nodes shall have keys. */
+#define KEY_GROUPS 16
+struct key_nodes {
+    uint32_t first;  /* the first so many; 0: those of components */
+    unsigned groups; /* so many of them, by the offset of --het-group */
+    int group[KEY_GROUPS];
+    uint64_t forward_mem; /* bytes on each of the others */
+};
+/* N[:SIZE] or het:G[,G...][:SIZE] */
+int ask_key_nodes(const char *name, const char *text, struct key_nodes *nodes, char *why,
+                  size_t cap);
 /* The bytes, where a share is one of whole. */
 uint64_t amount_bytes(const struct amount *amount, uint64_t whole);
 /* "16.0 GiB" or "12.5%" into buf (at least 16 bytes); returns buf. */

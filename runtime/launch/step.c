@@ -190,16 +190,51 @@ int step_parse_real_memory(struct step *s, const char *text) {
     return 0;
 }
 
-uint64_t step_memory(const struct step *s) {
+uint64_t step_memory(const struct step *s, size_t n) {
     uint64_t sum = 0;
     size_t i;
 
-    for (i = 0; i < s->nodes.count; i++) {
+    for (i = 0; i < n; i++) {
         if (s->mb[i] == 0 || s->mb[i] >= UINT64_MAX >> 20)
             return 0;
         sum += s->mb[i] << 20;
     }
     return sum;
+}
+
+/* Move `n` elements of `size` bytes from `from` to `to`, which is before; the ones between follow. */
+static int elements_move(void *all, size_t size, size_t to, size_t from, size_t n) {
+    unsigned char *at = all;
+    void *some = malloc(n * size);
+
+    if (!some)
+        return -ENOMEM;
+    memcpy(some, at + from * size, n * size);
+    memmove(at + (to + n) * size, at + to * size, (from - to) * size);
+    memcpy(at + to * size, some, n * size);
+    free(some);
+    return 0;
+}
+
+int step_put_first(struct step *s, int group, size_t before) {
+    size_t i, to = 0, from = 0, n;
+    int rc;
+
+    for (i = 0; i < s->nparts && s->parts[i].group != group; i++) {
+        to += i < before ? s->parts[i].nodes : 0;
+        from += s->parts[i].nodes;
+    }
+    if (i == s->nparts)
+        return -ENOENT;
+    if (i < before)
+        return 0; /* named twice */
+    n = s->parts[i].nodes;
+    rc = elements_move(s->nodes.names, sizeof *s->nodes.names, to, from, n);
+    if (rc == 0)
+        rc = elements_move(s->mb, sizeof *s->mb, to, from, n);
+    if (rc == 0)
+        rc = elements_move(s->per_cpu, sizeof *s->per_cpu, to, from, n);
+    return rc < 0 ? rc : elements_move(s->parts, sizeof *s->parts, before, i, 1);
 }
 
 /* "1-02:03:04" or "02:03:04" in seconds; -1: none of these, such as UNLIMITED. */
@@ -367,7 +402,7 @@ int step_look_real_memory(struct step *s, const char *scontrol, char *const *env
     size_t i;
     int rc = 0;
 
-    if (!s->exclusive || step_memory(s) != 0)
+    if (!s->exclusive || step_memory(s, s->nodes.count) != 0)
         return 0;
     for (i = 0; i < s->nparts && rc == 0; i++) {
         argv[3] = s->parts[i].nodelist;

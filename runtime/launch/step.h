@@ -52,8 +52,11 @@ uint64_t step_parse_kill_wait(const char *text);
 void step_parse_kind(struct step *s, const char *text);
 /* `scontrol show node`: RealMemory where the job's memory is not limited. */
 int step_parse_real_memory(struct step *s, const char *text);
-/* The job's memory on all nodes, bytes; 0 when that of one of them is not known. */
-uint64_t step_memory(const struct step *s);
+/* The job's memory on the first n nodes, bytes; 0 when that of one of them is not known. */
+uint64_t step_memory(const struct step *s, size_t n);
+/* Put the nodes of this component first, behind those of `before` parts that are there already. 0 or
+ * -ENOENT (it has none), -ENOMEM. */
+int step_put_first(struct step *s, int group, size_t before);
 
 /*
  * `scontrol show config`: whether Slurm kills jobs for memory of which it counts the shared part in

@@ -80,6 +80,31 @@ t "without_components_it_is_the_step_s" sub srun -N2 -n2 --ddict-mem=96M --ddict
 is "as_its_name_says" "$(grep -Ec '^in [0-9]+\.[0-9]+\.0$' "$out")" 2
 rm -rf ddict-*.jsonl het-saved*
 
+# The nodes of one component hold it
+cat >het-keyed.sh <<END
+#!/bin/bash
+./het.sh || exit
+[ \$RANK != 0 ] || $ddict stats | sed 's/^/stats /'
+END
+chmod 755 het-keyed.sh
+t "the_second_component_holds_it" sub srun -N1 -n1 --ddict-mem=96M --ddict-nodes=het:1 ./het-keyed.sh : -N2 -n3 ./het-keyed.sh
+is "with_its_nodes_first" "$(sed -nE "s/^stats +([012]) +(${id}n[123]) .*/\1 \2/p" "$out" | paste -sd,)" "0 ${id}n2,1 ${id}n3,2 ${id}n1"
+has "and_none_of_its_memory_on_the_first" "^stats +2 +${id}n1 .* 64.0 MiB +[0-9.]+% +0 "
+is "which_is_not_counted" "$(grep -Ec '^ddict: 3 managers on 3 nodes, 96.0 MiB: 4 keys' "$out")" 1
+t "and_so_in_a_plain_job_the_first_node" sub srun -N3 -n3 --ddict-mem=96M --ddict-nodes=1:32M ./het-keyed.sh
+has "while_the_others_forward" "^stats +1 +${id}n2 .* 32.0 MiB +[0-9.]+% +0 "
+is "says_the_record" "$(sed -n 's/.*"event":"start".*"keyed_nodes":\([0-9]*\).*/\1/p' ddict-*.jsonl | sort | paste -sd' ')" "1 2"
+clean_after "nothing_is_left_of_these"
+sub srun -N1 -n1 --ddict-mem=96M --ddict-nodes=het:2 true : -N1 -n1 true >"$out" 2>&1 </dev/null
+is "a_component_that_is_not_there_is_refused" "$?" 1
+has "by_its_name" 'srun: error: ddict: --ddict-nodes=het:2: the dictionary has no node of that component'
+sub srun -N1 -n1 --ddict-mem=96M --ddict-nodes=het:0 true >"$out" 2>&1 </dev/null
+is "without_components_it_is_refused" "$?" 1
+sub srun -N1 -n1 --ddict-mem=96M --ddict-scope=component --ddict-nodes=het:0 true : -N1 -n1 true >"$out" 2>&1 </dev/null
+is "and_with_a_dictionary_for_each" "$?" 1
+clean_after "and_nothing_begins"
+rm -f ddict-*.jsonl
+
 cat >het-job.sh <<END
 #!/bin/bash
 echo "== both"

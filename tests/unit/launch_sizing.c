@@ -54,6 +54,27 @@ START_TEST(sizes_that_are_none_are_refused_by_name) {
 }
 END_TEST
 
+START_TEST(the_nodes_with_keys_are_a_number_or_components) {
+    static const char *const bad[] = {"",       "0",      "-1",      "het",        "het:", "het:x",
+                                      "het:1,", "het:,1", "het:128", "65536",      "2:",   "2:4",
+                                      ":4G",    "het:1:", "het:1:x", "het:1:4G:2", "1,2"};
+    struct key_nodes n = {.first = 7};
+    size_t i;
+
+    for (i = 0; i < sizeof bad / sizeof *bad; i++)
+        refused(ask_key_nodes("--ddict-nodes", bad[i], &n, why, sizeof why), "--ddict-nodes=");
+    ck_assert_uint_eq(n.first, 7);
+    ck_assert_int_eq(ask_key_nodes("x", "2", &n, why, sizeof why), 0);
+    ck_assert(n.first == 2 && n.groups == 0 && n.forward_mem == DD_FORWARD_MEM);
+    ck_assert_int_eq(ask_key_nodes("x", "3:8M", &n, why, sizeof why), 0);
+    ck_assert(n.first == 3 && n.forward_mem == 8u << 20);
+    ck_assert_int_eq(ask_key_nodes("x", "het:1", &n, why, sizeof why), 0);
+    ck_assert(n.first == 0 && n.groups == 1 && n.group[0] == 1 && n.forward_mem == DD_FORWARD_MEM);
+    ck_assert_int_eq(ask_key_nodes("x", "het:2,0:4G", &n, why, sizeof why), 0);
+    ck_assert(n.groups == 2 && n.group[0] == 2 && n.group[1] == 0 && n.forward_mem == 4ull << 30);
+}
+END_TEST
+
 START_TEST(a_long_value_is_cut_in_the_sentence) {
     char text[5000];
     uint32_t n;
@@ -135,9 +156,10 @@ START_TEST(amounts_are_sizes_or_shares) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN("launch_ask", 60, numbers_that_are_none_are_refused_by_name,
-                     sizes_that_are_none_are_refused_by_name, a_long_value_is_cut_in_the_sentence,
-                     too_little_for_a_manager_says_what_would_do,
-                     shares_follow_manager_m_on_node_m_mod_nodes, amounts_are_sizes_or_shares,
-                     more_than_the_job_has_says_both_figures_and_the_option);
+    return TESTS_RUN(
+        "launch_ask", 60, numbers_that_are_none_are_refused_by_name,
+        sizes_that_are_none_are_refused_by_name, the_nodes_with_keys_are_a_number_or_components,
+        a_long_value_is_cut_in_the_sentence, too_little_for_a_manager_says_what_would_do,
+        shares_follow_manager_m_on_node_m_mod_nodes, amounts_are_sizes_or_shares,
+        more_than_the_job_has_says_both_figures_and_the_option);
 }

@@ -136,6 +136,46 @@ START_TEST(nodes_and_memory_of_a_heterogeneous_job_are_read) {
 }
 END_TEST
 
+static void order_is(const struct step *s, const char *names, const char *parts) {
+    char text[64] = "", groups[64] = "";
+    uint32_t at = 0;
+
+    for (size_t i = 0; i < s->nparts; i++) {
+        sprintf(groups + strlen(groups), "%d", s->parts[i].group);
+        for (uint32_t k = 0; k < s->parts[i].nodes; k++, at++) {
+            strcat(text, s->nodes.names[at]);
+            /* n3 has 300 MB */
+            ck_assert_uint_eq(s->mb[at], 100 * strtoull(s->nodes.names[at] + 1, NULL, 10));
+        }
+    }
+    ck_assert_uint_eq(at, s->nodes.count);
+    ck_assert_str_eq(text, names);
+    ck_assert_str_eq(groups, parts);
+}
+
+START_TEST(components_that_shall_have_the_keys_come_first) {
+    struct step s = {0};
+
+    ck_assert_int_eq(step_parse_nodes(&s, 0, "NodeList=n[1-3]"), 0);
+    ck_assert_int_eq(step_parse_nodes(&s, 1, "NodeList=n4"), 0);
+    ck_assert_int_eq(step_parse_nodes(&s, 3, "NodeList=n[5-6]"), 0);
+    for (uint32_t i = 0; i < 6; i++)
+        s.mb[i] = 100 * (i + 1);
+    ck_assert_int_eq(step_put_first(&s, 2, 0), -ENOENT);
+    order_is(&s, "n1n2n3n4n5n6", "013");
+    ck_assert_int_eq(step_put_first(&s, 0, 0), 0);
+    order_is(&s, "n1n2n3n4n5n6", "013");
+    ck_assert_int_eq(step_put_first(&s, 3, 0), 0);
+    order_is(&s, "n5n6n1n2n3n4", "301");
+    ck_assert_int_eq(step_put_first(&s, 3, 1), 0); /* it is */
+    ck_assert_int_eq(step_put_first(&s, 1, 1), 0);
+    order_is(&s, "n5n6n4n1n2n3", "310");
+    ck_assert_str_eq(s.parts[1].nodelist, "n4");
+    ck_assert_uint_eq(step_memory(&s, 3), 1500ull << 20);
+    step_free(&s);
+}
+END_TEST
+
 /* Slurm 24.11.5, SlurmctldParameters=enable_stepmgr: `scontrol show step 1.1` */
 START_TEST(of_all_steps_of_a_job_the_one_asked_for_is_read) {
     static const char text[] =
@@ -262,16 +302,16 @@ START_TEST(memory_of_nodes_stands_in_where_the_job_s_is_not_limited) {
                                "AllocMem=0\n\nNodeName=other\n   RealMemory=9999\n";
 
     ck_assert_int_eq(step_parse_nodes(&s, -1, "NodeList=n[1-2]"), 0);
-    ck_assert_uint_eq(step_memory(&s), 0);
+    ck_assert_uint_eq(step_memory(&s, s.nodes.count), 0);
     ck_assert_int_eq(step_parse_real_memory(&s, text), 0);
     ck_assert_uint_eq(s.mb[0], 4000);
     ck_assert_uint_eq(s.mb[1], 0); /* 1 MB is what Slurm says when nobody told it */
-    ck_assert_uint_eq(step_memory(&s), 0);
+    ck_assert_uint_eq(step_memory(&s, s.nodes.count), 0);
     s.mb[0] = 700;
     s.mb[1] = 300;
     ck_assert_int_eq(step_parse_real_memory(&s, text), 0);
     ck_assert_uint_eq(s.mb[0], 700);
-    ck_assert_uint_eq(step_memory(&s), 1000ull << 20);
+    ck_assert_uint_eq(step_memory(&s, s.nodes.count), 1000ull << 20);
     step_free(&s);
 }
 END_TEST
@@ -686,7 +726,8 @@ int main(void) {
         a_line_that_is_too_long_is_dropped_whole, only_lines_of_the_handshake_count,
         the_reason_is_told_from_the_noise, the_reason_is_told_behind_a_time,
         the_hidden_step_says_everything, a_heterogeneous_job_has_an_srun_for_each_component,
-        nodes_and_memory_of_a_heterogeneous_job_are_read, what_was_said_goes_on_to_ddictd,
+        nodes_and_memory_of_a_heterogeneous_job_are_read,
+        components_that_shall_have_the_keys_come_first, what_was_said_goes_on_to_ddictd,
 
         only_what_is_needed_passes_into_the_hidden_step);
 }

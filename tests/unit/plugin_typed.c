@@ -46,6 +46,8 @@ static const struct option {
 } all[] = {
     {"--ddict-managers=3", " --managers=3 ", "--ddict-managers=x", "--ddict-managers=x"},
     {"--ddict-mem=2G", " --mem=2G ", "--ddict-mem=-1", "--ddict-mem=-1"},
+    {"--ddict-nodes=het:1:4G", " --nodes=het:1:4G ", "--ddict-nodes=het",
+     "--ddict-nodes=het: want"},
     {"--ddict-record=my record", " --record=my record ", NULL, NULL},
     {"--ddict-scope=step", NULL, "--ddict-scope=all",
      "--ddict-scope=all: want job, step or component"},
