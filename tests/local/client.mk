@@ -5,7 +5,7 @@ if HAVE_CHECK
 CLIENT_TESTS = tests/local/client_api tests/local/client_async tests/local/client_async_end \
   tests/local/client_bytes tests/local/client_crowd tests/local/client_death \
   tests/local/client_dropped tests/local/client_events tests/local/client_fork \
-  tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung \
+  tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung tests/local/client_keyed \
   tests/local/client_late tests/local/client_lives tests/local/client_many \
   tests/local/client_place tests/local/client_pop tests/local/client_room \
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
@@ -36,6 +36,7 @@ tests_local_client_many_LDADD = $(client_test_libs)
 tests_local_client_place_LDADD = $(client_test_libs)
 tests_local_client_pop_LDADD = $(client_test_libs)
 tests_local_client_room_LDADD = $(client_test_libs)
+tests_local_client_keyed_LDADD = $(client_test_libs)
 tests_local_client_same_LDADD = $(client_test_libs)
 tests_local_client_spin_LDADD = $(client_test_libs)
 tests_local_client_threads_LDADD = $(client_test_libs)
