@@ -12,6 +12,8 @@
 #define DD_MANAGER_MEM_MIN (4ull << 20)
 /* bytes for the managers of a node without keys: views of large values, and the node cache */
 #define DD_FORWARD_MEM (64ull << 20)
+/* so much at least for each of them, where nobody says */
+#define DD_FORWARDER_MEM (16ull << 20)
 /* bytes; page numbers of an arena fit in 32 bits with room to spare */
 #define DD_MANAGER_MEM_MAX (4ull << 40)
 /* bytes of the whole dictionary when neither user nor site says */

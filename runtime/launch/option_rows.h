@@ -22,7 +22,7 @@ ROW(MEM, "mem", .variable = "DDICT_MEM", .word = "mem", .argument = "SIZE",
     .told = "BYTES", .told_help = "memory of the whole dictionary (default: 1G)"),
 ROW(KEY_NODES, "nodes", .variable = "DDICT_NODES", .argument = "N|het:G[,G...][:SIZE]", .kind = KIND_TEXT, .judge = judge_key_nodes,
     .of = USERS | ONCE, .help = "nodes whose managers hold it: the first N, or those of components of the heterogeneous job; the others forward, each with SIZE of "
-                         "memory (default: all nodes; 64M)"),
+                         "memory (default: all nodes; 64M, or more for many managers)"),
 ROW(RECORD, "record", .variable = "DDICT_RECORD", .argument = "FILE", .kind = KIND_TEXT, .want = "an absolute path",
     .of = USERS | OF_DDICTD | PATH, .help = "the record for `ddict report`; %j job, %s step, %u user; or none (default: ddict-%j.jsonl in a job)",
     .told_help = "the record"),

@@ -7,6 +7,7 @@
 #include "site.h"
 #include "step.h"
 #include "step_argv.h"
+#include <base/deal.h>
 #include <base/defaults.h>
 #include <base/error.h>
 #include <base/size.h>
@@ -118,6 +119,29 @@ static int key_nodes_find(struct plan *p, const struct settings *s, struct step 
     return 0;
 }
 
+/* What the nodes without keys need for their managers; all of p else is known. */
+static int forward_judge(struct plan *p, const struct settings *s) {
+    struct deal deal = {.owners = p->managers, .nodes = p->nodes, .keyed = p->keyed};
+    uint32_t rounds = (p->managers - 1) / p->keyed, each = rounds > 1 ? rounds : 1;
+    char have[16], want[16];
+
+    if (p->keyed == p->nodes)
+        return 0;
+    if (p->forward_mem == 0)
+        p->forward_mem =
+            each * DD_FORWARDER_MEM > DD_FORWARD_MEM ? each * DD_FORWARDER_MEM : DD_FORWARD_MEM;
+    if (p->forward_mem < each * DD_MANAGER_MEM_MIN)
+        return dd_error(-EINVAL, "%s: %s is too little for %u managers on a node without keys: %s",
+                        settings_name(s, OPT_KEY_NODES),
+                        size_format(have, sizeof have, p->forward_mem), each,
+                        size_format(want, sizeof want, each * DD_MANAGER_MEM_MIN));
+    if (deal_managers(&deal) > DD_MANAGERS_MAX)
+        return dd_error(-EINVAL, "%s=%u: with those that forward these are %u managers; at most %u",
+                        settings_name(s, OPT_MANAGERS), p->managers, deal_managers(&deal),
+                        DD_MANAGERS_MAX);
+    return 0;
+}
+
 /* Managers and memory against the nodes that have keys; whole: the memory that a share is of, 0: not known. */
 static int numbers_judge(struct plan *p, const struct settings *s, uint64_t whole) {
     const char *mem_name = settings_name(s, OPT_MEM),
@@ -142,7 +166,7 @@ static int numbers_judge(struct plan *p, const struct settings *s, uint64_t whol
     if (site_judge(s, p->managers, p->mem, why, sizeof why) < 0 ||
         ask_fits(mem_name, p->mem, managers_name, p->managers, p->keyed, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
-    return 0;
+    return forward_judge(p, s);
 }
 
 static int rooms_judge(const struct plan *p, const struct settings *s, const struct step *step) {

@@ -121,7 +121,7 @@ static int groups_parse(const char *text, size_t n, struct key_nodes *nodes) {
 
 int ask_key_nodes(const char *name, const char *text, struct key_nodes *nodes, char *why,
                   size_t cap) {
-    struct key_nodes got = {.forward_mem = DD_FORWARD_MEM};
+    struct key_nodes got = {0};
     int het = strncmp(text, "het:", 4) == 0, rc;
     const char *of = het ? text + 4 : text, *colon = strchr(of, ':');
     size_t n = colon ? (size_t)(colon - of) : strlen(of);

@@ -41,7 +41,7 @@ struct key_nodes {
     uint32_t first;  /* the first so many; 0: those of components */
     unsigned groups; /* so many of them, by the offset of --het-group */
     int group[KEY_GROUPS];
-    uint64_t forward_mem; /* bytes on each of the others */
+    uint64_t forward_mem; /* bytes on each of the others; 0: unsaid */
 };
 /* N[:SIZE] or het:G[,G...][:SIZE] */
 int ask_key_nodes(const char *name, const char *text, struct key_nodes *nodes, char *why,

@@ -37,7 +37,7 @@ MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/mana
   tests/unit/supervisor_counts tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
-MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit
+MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
 tests_unit_base_timers_SOURCES = tests/unit/base_timers.c tests/unit/unit.h
 tests_unit_base_timers_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_base_timers_LDADD = libbase.la $(CHECK_LIBS)

@@ -65,11 +65,11 @@ START_TEST(the_nodes_with_keys_are_a_number_or_components) {
         refused(ask_key_nodes("--ddict-nodes", bad[i], &n, why, sizeof why), "--ddict-nodes=");
     ck_assert_uint_eq(n.first, 7);
     ck_assert_int_eq(ask_key_nodes("x", "2", &n, why, sizeof why), 0);
-    ck_assert(n.first == 2 && n.groups == 0 && n.forward_mem == DD_FORWARD_MEM);
+    ck_assert(n.first == 2 && n.groups == 0 && n.forward_mem == 0);
     ck_assert_int_eq(ask_key_nodes("x", "3:8M", &n, why, sizeof why), 0);
     ck_assert(n.first == 3 && n.forward_mem == 8u << 20);
     ck_assert_int_eq(ask_key_nodes("x", "het:1", &n, why, sizeof why), 0);
-    ck_assert(n.first == 0 && n.groups == 1 && n.group[0] == 1 && n.forward_mem == DD_FORWARD_MEM);
+    ck_assert(n.first == 0 && n.groups == 1 && n.group[0] == 1 && n.forward_mem == 0);
     ck_assert_int_eq(ask_key_nodes("x", "het:2,0:4G", &n, why, sizeof why), 0);
     ck_assert(n.groups == 2 && n.group[0] == 2 && n.group[1] == 0 && n.forward_mem == 4ull << 30);
 }
