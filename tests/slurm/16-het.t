@@ -203,5 +203,38 @@ is "also_if_the_second_is_that_of_the_variable" "$?" 1
 t "the_same_twice_is_not" sub env DDICT_MANAGERS=2 srun -N1 -n1 --ddict-mem=32M --ddict-managers=3 true : -N1 -n1 --ddict-mem=32M true
 has "and_what_was_typed_wins_over_the_variable" "^ddict: 3 managers on 2 nodes"
 clean_after "nothing_is_left"
+
+# The power of a component's node is lost: Slurm ends the step, and srun's exit code is that of the same step without a dictionary.
+conf=/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/slurm.conf
+root() { "$devcluster" run -u root -- "$@"; }
+powered() {
+    sed -i '/^SlurmdTimeout=13$/d' "$conf"
+    root scontrol reconfigure
+    "$devcluster" poweron 3
+}
+trap 'powered; rm -f "$out"*' EXIT
+echo SlurmdTimeout=13 >>"$conf"
+root scontrol reconfigure
+sub sh -c 'rm -f het-runs*'
+lose() { # WHICH OPTION - of two components, the second on the node to be lost
+    sub srun -N1 -n1 -w "${nodes[0]}" --mem=300M $2 sh -c "touch het-runs.$1.0; exec sleep 80" : \
+        -N1 -n1 -w "${nodes[2]}" --mem=300M sh -c "touch het-runs.$1.1; exec sleep 80" >"$out.$1" 2>&1 </dev/null
+    echo "exit code $?" >>"$out.$1"
+}
+lose without '' &
+lose with --ddict-mem=64M &
+for ((i = 0; i < 600; i++)); do [ "$(ls het-runs.* 2>/dev/null | wc -l)" -lt 4 ] || break; sleep 0.1; done
+begin=$SECONDS
+"$devcluster" poweroff 3
+wait
+cat "$out.without" "$out.with" >"$out"
+if [ $((SECONDS - begin)) -lt 60 ]; then ok "a_lost_node_of_a_component_ends_the_step"; else not_ok "a_lost_node_of_a_component_ends_the_step"; fi
+is "with_the_exit_code_of_a_step_without_a_dictionary" "$(tail -n 1 "$out.with")" "$(tail -n 1 "$out.without")"
+has "which_is_none_of_success" "^exit code [1-9]"
+is "and_srun_says_once_what_was_lost" "$(grep -c "^srun: error: ddict: node ${nodes[2]} is lost" "$out")" 1
+rm -f "$out".*
+powered
+trap 'rm -f "$out"' EXIT
+patience=60 clean_after "nothing_is_left_of_the_lost_node"
 rm -rf het.sh het-*.sh het-runs het-data het-saved* ddict-*.jsonl
 finish
