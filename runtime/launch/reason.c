@@ -130,6 +130,25 @@ int reason_cancelled(const char *text, size_t len, char *what, size_t cap) {
     return what[0] != '\0';
 }
 
+/* "Job step aborted: Waiting up to 7 seconds for job step to finish.": also of a job that has ended
+ * well, as is the SIGTERM ("CANCELLED AT"). A limit that cancels a step says which ("DUE TO"). */
+static int line_is_quiet(const char *line) {
+    return strncmp(line, "Job step aborted", 16) == 0 || strncmp(line, "ddict: ", 7) == 0 ||
+           (strncmp(line, "*** STEP ", 9) == 0 && strstr(line, " CANCELLED AT ") &&
+            !strstr(line, " DUE TO "));
+}
+
+int reason_is_quiet(const char *text, size_t len) {
+    char *copy = strndup(text, len), *line, *save;
+    int quiet = copy != NULL;
+
+    for (line = copy ? strtok_r(copy, "\r\n", &save) : NULL; line;
+         line = strtok_r(NULL, "\r\n", &save))
+        quiet &= line_is_quiet(prefix_skip(line));
+    free(copy);
+    return quiet;
+}
+
 int reason_task_gone(const char *text, size_t len) {
     char *copy = strndup(text, len), *line, *save;
     int gone = 0;

@@ -15,6 +15,8 @@ void reason_read(const char *text, size_t len, char *why, size_t cap);
 /* Whether somebody, or a limit, cancelled the step: "Slurm's step 7.1 was cancelled due to time
  * limit". */
 int reason_cancelled(const char *text, size_t len, char *what, size_t cap);
+/* Whether it says no more than that Slurm ended the step, with its job. */
+int reason_is_quiet(const char *text, size_t len);
 /* Whether it says that a task ended. Only of one that ended badly does srun say so. */
 int reason_task_gone(const char *text, size_t len);
 

@@ -410,6 +410,15 @@ void starter_turn(struct starter *s) {
         starter_late(s);
 }
 
+/* A ddictd exits with 0 only when it has ended in order, and srun when all have. Then `end` was said
+ * but did not arrive: Slurm ends the step with its job, whatever is under way in it. */
+static void cut_judge(struct starter *s) {
+    if (!s->ready || s->ended || s->why[0] != '\0' || !s->srun || !WIFEXITED(s->status) ||
+        WEXITSTATUS(s->status) != 0 || !reason_is_quiet(s->tail, s->tail_len))
+        return;
+    s->ended = s->cut = 1;
+}
+
 /* Somebody cancelled the step: that its nodes were lost then is no news. What we stopped ourselves
  * does not count. */
 static void cancel_judge(struct starter *s) {
@@ -448,6 +457,7 @@ void starter_reap(struct starter *s) {
     outputs_read(s);
     if (WIFSIGNALED(s->status) && !s->ended)
         step_cancel(s);
+    cut_judge(s);
     cancel_judge(s);
     exit_judge(s);
     s->state = STARTER_OVER;
@@ -455,9 +465,14 @@ void starter_reap(struct starter *s) {
 
 int starter_unsaved(const struct starter *s, const char *save, char *text, size_t cap) {
     *text = '\0';
-    if (*save == '\0' || !s->ready || s->exists || (s->ended && !s->unsaved))
+    if (*save == '\0' || !s->ready || s->exists || (s->ended && !s->cut && !s->unsaved))
         return 0;
-    if (!s->unsaved)
+    if (!s->unsaved && s->cut)
+        snprintf(text, cap,
+                 "nobody knows whether all was saved to %s: Slurm cut off what the managers said "
+                 "at their end",
+                 save);
+    else if (!s->unsaved)
         snprintf(text, cap, "NOT ALL WAS SAVED to %s: %s", save,
                  s->why[0] != '\0' ? s->why : "the managers ended early");
     return 1;

@@ -43,7 +43,8 @@ struct starter {
     enum starter_state state;
     int ready;               /* it was ready once */
     int exists;              /* ready is another start's dictionary of this name; ours ends */
-    int ended;               /* it said `end` */
+    int ended;               /* it said `end`, or ended in order and was cut off */
+    int cut;                 /* `end`, and what comes with it, did not arrive */
     int memory;              /* its error was one of memory */
     int unsaved;             /* it said `unsaved` */
     int gone;                /* srun said before `ready` that a task is gone */

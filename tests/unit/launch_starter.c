@@ -159,6 +159,44 @@ START_TEST(who_cancelled_the_step_is_the_cause) {
 }
 END_TEST
 
+/* Says `ready`, and ends with what an srun says whose job is over. */
+static void cut_off(const char *words, const char *then, const char *why) {
+    char script[512];
+    char *argv[] = {(char *)"/bin/sh", (char *)"-c", script, NULL};
+
+    snprintf(script, sizeof script, UP "cat >/dev/null; echo '%s' >&2; %s", words, then);
+    ck_assert_int_eq(starter_spawn(&s, argv, environ, "/nowhere/srun", 1, 500, START_S), 0);
+    turn_until(STARTER_READY);
+    starter_drain(&s);
+    ends(why);
+}
+#define ABORTED "srun: Job step aborted: Waiting up to 7 seconds for job step to finish."
+
+START_TEST(an_end_in_order_that_Slurm_cut_off_is_no_failure) {
+    char text[256];
+
+    cut_off(ABORTED, "exit 0", NULL);
+    ck_assert(s.ended && s.cut);
+    ck_assert_int_eq(starter_unsaved(&s, "", text, sizeof text), 0);
+    ck_assert_int_eq(starter_unsaved(&s, "/d", text, sizeof text), 1);
+    ck_assert_str_eq(text, "nobody knows whether all was saved to /d: Slurm cut off what the "
+                           "managers said at their end");
+    cut_off(ABORTED "\nslurmstepd-n1: error: *** STEP 1.1 ON n1 CANCELLED AT "
+                    "2026-01-01T00:00:00 ***",
+            "exit 0", NULL);
+    cut_off(ABORTED, "echo ddict1 error n2 is lost", "n2 is lost");
+    cut_off(ABORTED, "exit 1", "ended early: Job step aborted");
+    cut_off(ABORTED, "kill -9 $$", "killed by signal 9");
+    cut_off(ABORTED "\nsrun: error: n1: task 0: Killed", "exit 0",
+            "ended early: n1: task 0: Killed");
+    cut_off(ABORTED "\nsrun: error: Timed out waiting for job step to complete", "exit 0",
+            "ended early: Timed out");
+    cut_off("slurmstepd-n1: error: *** STEP 1.1 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME "
+            "LIMIT ***",
+            "exit 0", "cancelled due to time limit");
+}
+END_TEST
+
 START_TEST(memory_is_the_cause_although_the_step_was_cancelled) {
     begin(UP "echo ddict1 error cause=memory manager 0 was killed; echo 'srun: error: *** STEP 1.2 "
              "ON n1 CANCELLED AT 2026-01-01T00:00:00 ***' >&2; sleep 0.2",
@@ -461,6 +499,7 @@ int main(void) {
         an_error_before_ready_is_told, an_exit_without_a_word_is_told_with_what_stderr_said,
         a_program_that_is_not_there_is_named, a_step_that_is_never_created_is_given_up,
         a_task_that_is_gone_before_ready_ends_the_waiting, who_cancelled_the_step_is_the_cause,
+        an_end_in_order_that_Slurm_cut_off_is_no_failure,
         memory_is_the_cause_although_the_step_was_cancelled, what_ignores_SIGTERM_is_killed,
         lost_is_told_and_comes_to_its_end, an_end_without_asking_is_no_error,
         a_drain_is_said_before_the_end_of_input, another_start_s_dictionary_is_ready_and_ours_ends,
