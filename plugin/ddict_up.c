@@ -342,19 +342,18 @@ static void ups_stop(const struct up *late) {
 }
 
 const char *up_wait(const struct settings *site, void (*say)(const char *line)) {
-    int timeout_ms = is_said(site, OPT_START_TIMEOUT)
-                         ? (int)number_of(site, OPT_START_TIMEOUT) * 1000
-                         : DD_STEP_CREATE_MS,
-        rc = 0;
     struct sigaction before[4];
+    struct start_times times;
     struct up *failed;
     sigset_t mask;
     size_t i;
+    int rc = 0;
 
+    start_times(site, &times);
     for (i = 0; i < nups; i++)
         ups[i].say = say;
     signals_take(1, &mask, before);
-    failed = ups_follow(timeout_ms + DD_READY_MS + SPARE_MS, &rc);
+    failed = ups_follow(times.create_ms + times.ready_ms + times.elect_ms + SPARE_MS, &rc);
     signals_take(0, &mask, before);
     if (!failed && !unstarted)
         return NULL;

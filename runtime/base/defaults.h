@@ -279,7 +279,9 @@
 #define DD_GPUS_MS 5000
 /* a task asks where rank 0 of its step is, which Slurm starts at the same time on another node */
 #define DD_RENDEZVOUS_MS 15000
-#define DD_READY_MS      10000 /* hidden step created -> ready */
+/* hidden step created -> ready; start_timeout sets another time, and DD_FABRIC_MS, DD_ELECT_MS and
+ * DD_FENCE_MS then keep their distance from it (start_times()) */
+#define DD_READY_MS 10000
 /* waiting for Slurm to create the hidden step (a prolog can take minutes) */
 #define DD_STEP_CREATE_MS 600000
 #define DD_STEP_SAY_MS    5000 /* a progress line after so long */

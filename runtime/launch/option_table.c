@@ -384,6 +384,15 @@ int settings_complete(struct settings *s, char *why, size_t cap) {
     return 0;
 }
 
+void start_times(const struct settings *s, struct start_times *t) {
+    int is_set = s->of[OPT_START_TIMEOUT].by > BY_DEFAULT,
+        said_ms = (int)number_of(s, OPT_START_TIMEOUT) * 1000;
+
+    t->create_ms = is_set ? said_ms : DD_STEP_CREATE_MS;
+    t->ready_ms = is_set ? said_ms : DD_READY_MS;
+    t->elect_ms = DD_ELECT_MS - DD_READY_MS + t->ready_ms;
+}
+
 void settings_put(struct settings *s, enum option_id o, uint64_t number) {
     s->of[o] = (struct setting){.by = BY_STARTER, .amount = {.bytes = number}};
 }

@@ -145,6 +145,14 @@ static inline uint64_t number_of(const struct settings *s, enum option_id o) {
 static inline int is_ddictd_only(enum option_id o) {
     return (option_rows[o].of & (OF_SRUN | OF_UP | OF_RUN | OF_DDICTD)) == OF_DDICTD;
 }
+/* The deadlines of a start, milliseconds. */
+struct start_times {
+    int create_ms; /* for Slurm to start the managers' step */
+    int ready_ms;  /* from then on */
+    int elect_ms;  /* where the name is taken: until it is ready, or ours */
+};
+/* What was said as --start-timeout moves all of them; s need not be complete. */
+void start_times(const struct settings *s, struct start_times *t);
 /* What the user calls it: the variable that it was said by, else the option. */
 const char *settings_name(const struct settings *s, enum option_id o);
 /* The value as ddictd is told; buf, at least 24 bytes, is for numbers. NULL: it is a flag. */

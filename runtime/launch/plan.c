@@ -320,6 +320,7 @@ static void save_times(struct settings *told, const struct plan *p) {
 /* ddictd is told what we were told, but values that had to be worked out are replaced. */
 static int told_find(struct settings *told, struct plan *p, const struct options *o,
                      const struct hidden *h) {
+    struct start_times times;
     const char *save_prefix;
     uint64_t spill_size;
     int rc = record_find(p, told, &spill_size, &save_prefix);
@@ -344,6 +345,8 @@ static int told_find(struct settings *told, struct plan *p, const struct options
         told->of[OPT_SAVE_PREFIX] = (struct setting){.by = BY_STARTER, .text = save_prefix};
     if (p->save[0] != '\0')
         save_times(told, p);
+    start_times(&o->set, &times);
+    settings_put(told, OPT_READY_MS, (uint64_t)times.ready_ms);
     settings_put_text(told, OPT_SPILL, p->spill);
     if (spill_size != 0)
         settings_put(told, OPT_SPILL_SIZE, spill_size);

@@ -171,6 +171,7 @@ int cmd_run(int argc, char **argv) {
     struct options o;
     struct place place;
     struct run r = {.o = &o, .ranks.port = -1};
+    struct start_times times;
     int rc = command_line(&o, "ddict run", argc, argv, why, sizeof why), signals = -1;
 
     /* one for all tasks */
@@ -199,6 +200,8 @@ int cmd_run(int argc, char **argv) {
     } else {
         r.s.news = on_news;
         r.s.news_arg = &r;
+        start_times(&o.set, &times);
+        r.s.ready_ms = times.ready_ms;
         plan_warn(&r.plan);
         run_serve(&r, signals);
         if (r.s.why[0] != '\0' && !r.said_lost)

@@ -67,7 +67,7 @@ struct starter {
     /* of as many components as a job may have */
     char hidden_steps[128 *
                       24]; /* "J.S" of the hidden step, or of several; "" as long as not known */
-    int drain_ms, start_s, ready_ms; /* ready_ms: DD_READY_MS, or what the owner sets */
+    int drain_ms, start_s, ready_ms; /* ready_ms: DD_READY_MS, or as start_times() */
     struct deadline limit;           /* of the present state */
     uint64_t say_at;                 /* clock_ms() of the progress line; 0: said */
     struct lines lines;

@@ -157,6 +157,7 @@ static int managers_follow(struct starter *s, int signals) {
 static int managers_make(struct tasks *t) {
     struct starter s;
     struct plan plan;
+    struct start_times times;
     sigset_t before;
     int signals, rc;
 
@@ -172,7 +173,8 @@ static int managers_make(struct tasks *t) {
                            (int)number_of(&t->o.set, OPT_START_TIMEOUT));
     if (rc == 0) {
         s.news = on_news;
-        s.ready_ms += DD_ELECT_MS;
+        start_times(&t->o.set, &times);
+        s.ready_ms = times.ready_ms + times.elect_ms;
         plan_warn(&plan);
         rc = managers_follow(&s, signals);
         starter_free(&s);
@@ -245,6 +247,14 @@ static int right_take(struct tasks *t) {
 }
 
 /* --- come --- */
+/* The longest start of the managers. */
+static int64_t start_ms(const struct tasks *t) {
+    struct start_times times;
+
+    start_times(&t->o.set, &times);
+    return (int64_t)times.create_ms + times.ready_ms + times.elect_ms;
+}
+
 /* The dictionary that is there ends; then there is room for ours. It may last as long as others of
  * us run their commands. */
 static void end_await(struct tasks *t, int fd) {
@@ -253,8 +263,7 @@ static void end_await(struct tasks *t, int fd) {
     while (poll(&p, 1, DD_STEP_SAY_MS) <= 0)
         if (t->p->rank == 0 && !t->said++)
             verb_say("waits for the end of an earlier `ddict run` of this step in its other tasks");
-    deadline_start(&t->limit, (int64_t)number_of(&t->o.set, OPT_START_TIMEOUT) * 1000 +
-                                  DD_READY_MS + DD_ELECT_MS);
+    deadline_start(&t->limit, start_ms(t));
     t->taken_at = 0;
 }
 
@@ -311,8 +320,7 @@ static int task_come(struct tasks *t) {
     uint64_t since = clock_ms();
     int pause = LOOK_FIRST_MS, rc;
 
-    deadline_start(&t->limit, (int64_t)number_of(&t->o.set, OPT_START_TIMEOUT) * 1000 +
-                                  DD_READY_MS + DD_ELECT_MS);
+    deadline_start(&t->limit, start_ms(t));
     for (;;) {
         rc = task_join(t);
         if (rc <= 0)
@@ -329,8 +337,7 @@ static int task_come(struct tasks *t) {
             rc = dd_error(
                 -ETIMEDOUT,
                 "no dictionary %s came on node %s within %d s; task 0 starts it: what does it say?",
-                t->name, t->p->node,
-                (int)number_of(&t->o.set, OPT_START_TIMEOUT) + (DD_READY_MS + DD_ELECT_MS) / 1000);
+                t->name, t->p->node, (int)(start_ms(t) / 1000));
             break;
         }
         waiting_say(t, since);

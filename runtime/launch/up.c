@@ -215,6 +215,7 @@ static int up_run(const struct options *o) {
                    .lines = stays || is_said(set, OPT_PLUGIN),
                    .asked = {.max = 4096}};
     int signals = signals_open(), unsaved = 0, rc;
+    struct start_times times;
     char text[DD_ERRMSG_MAX];
 
     u.ask = (struct loading_ask){.restore = text_of(set, OPT_RESTORE),
@@ -237,7 +238,8 @@ static int up_run(const struct options *o) {
     } else {
         u.s.news = on_news;
         u.s.news_arg = &u;
-        u.s.ready_ms += u.plan.stay ? DD_ELECT_MS : 0;
+        start_times(set, &times);
+        u.s.ready_ms = times.ready_ms + (u.plan.stay ? times.elect_ms : 0);
         plan_warn(&u.plan);
         up_serve(&u, signals);
         if (!u.said_ready && !u.said_error && u.s.why[0] == '\0' && u.load.begun) {

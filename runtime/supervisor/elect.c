@@ -23,7 +23,7 @@
  * */
 static int other_dictionary_probe(struct supervisor *s, struct deadline *d) {
     struct attach_msg m;
-    int fd = attach_connect(s->opt.name, deadline_left(d, DD_ELECT_MS));
+    int fd = attach_connect(s->opt.name, deadline_left(d, s->opt.elect_ms));
     /* it has just gone, or its backlog is full */
     if (fd < 0)
         return fd == DDICT_ECRED ? fd : 0;
@@ -31,7 +31,7 @@ static int other_dictionary_probe(struct supervisor *s, struct deadline *d) {
     snprintf(m.text, sizeof m.text, "%s", s->opt.name);
     int e = attach_send(fd, &m, NULL, 0);
     if (e == 0)
-        e = attach_recv(fd, &m, NULL, 0, deadline_left(d, DD_ELECT_MS));
+        e = attach_recv(fd, &m, NULL, 0, deadline_left(d, s->opt.elect_ms));
     close(fd);
     if (e < 0)
         return 0;
@@ -49,7 +49,7 @@ static int other_dictionary_probe(struct supervisor *s, struct deadline *d) {
 int elect_name(struct supervisor *s) {
     struct deadline d;
     bool said = false;
-    deadline_start(&d, DD_ELECT_MS);
+    deadline_start(&d, s->opt.elect_ms);
     for (;;) {
         int e = clients_listen(s);
         if (e != -EADDRINUSE)
@@ -63,7 +63,7 @@ int elect_name(struct supervisor *s) {
             return dd_error(-ETIMEDOUT,
                             "a dictionary %s is on node %s already, and got neither ready nor "
                             "ended within %d s",
-                            s->opt.name, s->node, DD_ELECT_MS / 1000);
+                            s->opt.name, s->node, s->opt.elect_ms / 1000);
         usleep(AGAIN_US);
     }
 }

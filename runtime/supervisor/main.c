@@ -54,11 +54,11 @@ static void start_print(void) {
 static void start_timer_fire(struct timer *t) {
     if (!save_child_is_ready(&s)) {
         supervisor_lost(&s, "cannot save to %s on node %s: it did not answer within %d s",
-                        s.opt.save, s.node, DD_READY_MS / 1000);
+                        s.opt.save, s.node, s.opt.ready_ms / 1000);
         return;
     }
     supervisor_lost(&s, "node %s: the managers of the dictionary were not ready within %d s",
-                    s.node, DD_READY_MS / 1000);
+                    s.node, s.opt.ready_ms / 1000);
 }
 
 /* What can fail on this node alone, before the others are waited for: the error travels in the
@@ -113,7 +113,7 @@ static int supervisor_open(void) {
     if ((e = freezes_init(&s)) < 0 || (e = figures_init(&s)) < 0 || (e = status_page_open(&s)) < 0)
         return e;
     s.start_timer.fire = start_timer_fire;
-    if ((e = timer_after(&s.timers, &s.start_timer, DD_READY_MS * 1000000ull)) < 0)
+    if ((e = timer_after(&s.timers, &s.start_timer, (uint64_t)s.opt.ready_ms * 1000000)) < 0)
         return e;
     if ((e = control_start(&s, control_message_heard)) < 0)
         return e;

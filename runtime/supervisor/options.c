@@ -73,6 +73,13 @@ static void extent_fill(struct options *o, const struct settings *set) {
     o->node_id = node_id_find(set, o->wireup);
 }
 
+static void start_fill(struct options *o, const struct settings *set) {
+    o->ready_ms = (int)number_of(set, OPT_READY_MS);
+    o->elect_ms = DD_ELECT_MS - DD_READY_MS + o->ready_ms;
+    o->fence_ms = DD_FENCE_MS - DD_READY_MS + o->ready_ms;
+    o->fabric_ms = (int)((int64_t)o->ready_ms * DD_FABRIC_MS / DD_READY_MS);
+}
+
 static void life_fill(struct options *o, const struct settings *set) {
     o->drain_ms = (int)number_of(set, OPT_DRAIN_MS);
     o->kill_wait_ms = (int)number_of(set, OPT_KILL_WAIT) * 1000;
@@ -152,6 +159,7 @@ int options_parse(struct options *o, int argc, char **argv) {
     if (variables_take(&set, why, sizeof why) < 0 || settings_complete(&set, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     extent_fill(o, &set);
+    start_fill(o, &set);
     life_fill(o, &set);
     memory_fill(o, &set);
     network_fill(o, &set);

@@ -41,12 +41,12 @@ static void providers_child(const char *wanted, const char *node, int out) {
     _exit(write(out, &a, sizeof a) == sizeof a ? 0 : 1);
 }
 
-static int answer_read(int in, struct answer *a) {
+static int answer_read(int in, struct answer *a, int limit_ms) {
     struct pollfd p = {.fd = in, .events = POLLIN};
     struct deadline d;
     size_t got = 0;
     int left;
-    deadline_start(&d, DD_FABRIC_MS);
+    deadline_start(&d, limit_ms);
     while (got < sizeof *a && (left = deadline_left(&d, -1)) > 0) {
         if (poll(&p, 1, left) <= 0)
             continue;
@@ -60,10 +60,10 @@ static int answer_read(int in, struct answer *a) {
     return got == sizeof *a
                ? 0
                : dd_error(-ETIMEDOUT, "libfabric did not say within %d s which providers it has",
-                          DD_FABRIC_MS / 1000);
+                          limit_ms / 1000);
 }
 
-static int providers_find(const char *wanted, const char *node, struct answer *a) {
+static int providers_find(const char *wanted, const char *node, struct answer *a, int limit_ms) {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
         return dd_error(-errno, "no pipe: %s", strerror(errno));
@@ -73,7 +73,7 @@ static int providers_find(const char *wanted, const char *node, struct answer *a
     int e = pid < 0 ? dd_error(-errno, "no process: %s", strerror(errno)) : 0;
     close(fds[1]);
     if (e == 0)
-        e = answer_read(fds[0], a);
+        e = answer_read(fds[0], a, limit_ms);
     close(fds[0]);
     if (pid > 0) {
         kill(pid, SIGKILL);
@@ -110,7 +110,7 @@ int transport_find(struct supervisor *s) {
             snprintf(t->why, sizeof t->why, "node %s has no device of an HPC network", s->node);
         return 0;
     }
-    int e = providers_find(provider, s->node, &a);
+    int e = providers_find(provider, s->node, &a, s->opt.fabric_ms);
     if (e == 0) {
         snprintf(t->own, sizeof t->own, "%s", a.name);
         return 0;

@@ -111,12 +111,12 @@ static int stdio_exchange(struct supervisor *s, const void *info, size_t len, vo
     int e = stdio_node_info_print(s, info, len);
     if (e < 0)
         return e;
-    e = stdin_line_read(s, &line, DD_FENCE_MS);
+    e = stdin_line_read(s, &line, s->opt.fence_ms);
     if (e == 0)
         return dd_error(-EPIPE, "stdin ended before the node infos of the other nodes came");
     if (e < 0)
         return dd_error(e, "no node infos of the other nodes on stdin within %d s",
-                        DD_FENCE_MS / 1000);
+                        s->opt.fence_ms / 1000);
     e = stdio_node_infos_parse(s, line, infos, lens);
     sodium_memzero(line, strlen(line));
     free(line);
@@ -188,7 +188,7 @@ int wireup_exchange(struct supervisor *s, const char *error) {
     if (info && infos && lens) {
         if (s->opt.wireup == WIREUP_PMIX)
             e = place_exchange_until(&place, info, len, infos, lens, node_info_says_exists,
-                                     DD_FENCE_MS);
+                                     s->opt.fence_ms);
         else if (s->opt.wireup == WIREUP_STDIO)
             e = stdio_exchange(s, info, len, infos, lens);
         else if ((infos[0] = malloc(len))) {

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from cluster import DDICTD, Dictionary, check, main, wait_for
+from cluster import BUILD, DDICTD, Dictionary, check, main, wait_for
 
 
 def ready(p, line):
@@ -243,6 +243,16 @@ def managers_that_are_late_end_the_start():
             check(node.wait(5) == 1, "exit code")
 
 
+def what_is_said_of_the_start_moves_its_deadlines():
+    with Dictionary(nodes=2, managers=2, args=("--ready-ms", "2000"), node_env={1: {"DDICT_TEST_READY_MS": "60000"}}, ready=False) as d:
+        check("not ready within 2 s" in d.nodes[0].line("error", 8), "error")
+        for node in d.nodes:
+            check(node.wait(5) == 1, "exit code")
+    p = subprocess.run([os.path.join(BUILD, "ddict"), "run", "--local", "--record=none", "--mem=16M", "--start-timeout=1", "--", "true"],
+                       env={**os.environ, "DDICT_TEST_READY_MS": "60000"}, capture_output=True, text=True, timeout=60)
+    check(p.returncode != 0 and "not ready within 1 s" in p.stderr, p.stderr)
+
+
 def a_starter_that_goes_away_ends_the_start():
     with Dictionary(nodes=2, managers=2, ready=False, env={"DDICT_TEST_READY_MS": "300"}) as d:
         for node in d.nodes:
@@ -256,4 +266,5 @@ main([wrong_options_are_refused_in_one_line, the_lines_come_in_order_and_say_wha
       draining_ends_when_the_last_client_has_left, draining_serves_who_is_attached, sigterm_ends_it_at_once_with_exit_code_0,
       down_from_any_node_ends_all, stay_ignores_the_end_of_stdin, stdin_that_is_dev_null_ends_at_once,
       memory_that_is_not_there_is_refused_by_node_and_figures, a_full_manager_names_itself_and_keeps_what_it_has, a_value_larger_than_a_manager_is_never_stored,
-      an_early_client_waits_until_it_is_ready, managers_that_are_late_end_the_start, a_starter_that_goes_away_ends_the_start])
+      an_early_client_waits_until_it_is_ready, managers_that_are_late_end_the_start,
+      what_is_said_of_the_start_moves_its_deadlines, a_starter_that_goes_away_ends_the_start])

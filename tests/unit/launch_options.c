@@ -157,6 +157,7 @@ END_TEST
 
 START_TEST(the_site_says_what_the_user_does_not) {
     struct options o;
+    struct start_times times;
     struct {
         const char *line;
         uint32_t managers;
@@ -184,6 +185,9 @@ START_TEST(the_site_says_what_the_user_does_not) {
                            "--site ddictd=/b"),
                      0);
     ck_assert(number_of(&o.set, OPT_DRAIN_MS) == 2000 && number_of(&o.set, OPT_START_TIMEOUT) == 9);
+    start_times(&o.set, &times);
+    ck_assert(times.create_ms == 9000 && times.ready_ms == 9000);
+    ck_assert_int_eq(times.elect_ms, DD_ELECT_MS - 1000);
     ck_assert_str_eq(text_of(&o.set, OPT_MPI), "none");
     ck_assert_str_eq(text_of(&o.set, OPT_SRUN), "/a");
     ck_assert_str_eq(text_of(&o.set, OPT_DDICTD), "/b");
