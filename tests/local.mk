@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Unit tests: one program a source file, in tests/unit. Stress tests: several processes, in tests/stress. Models of the shared memory: tests/litmus. The binding: tests/python.
+# Unit tests: one program a source file, in tests/unit. Stress tests: several processes, in tests/stress. Models of the shared memory: tests/litmus. Inputs of strangers: tests/fuzz. The binding: tests/python.
 include tests/unit/local.mk
 include tests/unit/client.mk
 include tests/stress/local.mk
@@ -9,6 +9,7 @@ include tests/python/local.mk
 include tests/local/local.mk
 include tests/local/client.mk
 include tests/scale/local.mk
+include tests/fuzz/local.mk
 
 include tests/bench/peers/local.mk
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fuzz targets: tests/fuzz/NAME.c, with seeds in tests/fuzz/corpus/NAME. `make check` runs each over its seeds; `make fuzz` builds
+# them once more, by clang with libFuzzer, in the folder fuzz of the build folder, and looks for inputs that do harm.
+fuzz_targets = tests/fuzz/conn tests/fuzz/dump tests/fuzz/gpu tests/fuzz/key tests/fuzz/lines \
+  tests/fuzz/manifest tests/fuzz/node_info tests/fuzz/options tests/fuzz/plugin tests/fuzz/record \
+  tests/fuzz/rendezvous tests/fuzz/site tests/fuzz/size
+check_PROGRAMS += $(fuzz_targets)
+TESTS += $(fuzz_targets)
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/run
+
+# main(): with libFuzzer its own.
+check_LTLIBRARIES += tests/fuzz/libseeds.la
+tests_fuzz_libseeds_la_SOURCES = tests/fuzz/seeds.c tests/fuzz/fuzz.h
+FUZZ_MAIN = tests/fuzz/libseeds.la
+
+tests_fuzz_conn_SOURCES = tests/fuzz/conn.c tests/fuzz/fuzz.h
+tests_fuzz_conn_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
+tests_fuzz_dump_SOURCES = tests/fuzz/dump.c tests/fuzz/fuzz.h client/save/dump_in.c
+tests_fuzz_dump_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
+tests_fuzz_dump_LDADD = $(FUZZ_MAIN) libbase.la $(XXHASH_LIBS)
+tests_fuzz_gpu_SOURCES = tests/fuzz/gpu.c tests/fuzz/fuzz.h
+tests_fuzz_gpu_LDADD = $(FUZZ_MAIN) libgpu.la libbase.la
+tests_fuzz_key_SOURCES = tests/fuzz/key.c tests/fuzz/fuzz.h client/common/key_text.c client/common/npy.c
+tests_fuzz_key_LDADD = $(FUZZ_MAIN) libbase.la
+tests_fuzz_lines_SOURCES = tests/fuzz/lines.c tests/fuzz/fuzz.h
+tests_fuzz_lines_LDADD = $(FUZZ_MAIN) liblaunch.la libbase.la
+tests_fuzz_manifest_SOURCES = tests/fuzz/manifest.c tests/fuzz/fuzz.h client/save/manifest.c
+tests_fuzz_manifest_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
+tests_fuzz_manifest_LDADD = $(FUZZ_MAIN) libbase.la $(JANSSON_LIBS) $(XXHASH_LIBS)
+tests_fuzz_node_info_SOURCES = tests/fuzz/node_info.c tests/fuzz/fuzz.h runtime/supervisor/node_info.c \
+  runtime/supervisor/transport.c
+tests_fuzz_node_info_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
+tests_fuzz_options_SOURCES = tests/fuzz/options.c tests/fuzz/fuzz.h
+tests_fuzz_options_LDADD = $(FUZZ_MAIN) liblaunch.la libbase.la
+tests_fuzz_plugin_SOURCES = tests/fuzz/plugin.c tests/fuzz/fuzz.h plugin/request.c plugin/job_process.c
+tests_fuzz_plugin_LDADD = $(FUZZ_MAIN) liblaunch.la libbase.la
+tests_fuzz_record_SOURCES = tests/fuzz/record.c tests/fuzz/fuzz.h client/cmd/report/record_read.c \
+  client/cmd/report/report_print.c client/common/columns.c client/common/stats_table.c
+tests_fuzz_record_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_fuzz_record_LDADD = $(FUZZ_MAIN) libbase.la $(JANSSON_LIBS)
+tests_fuzz_rendezvous_SOURCES = tests/fuzz/rendezvous.c tests/fuzz/fuzz.h runtime/supervisor/rendezvous.c
+tests_fuzz_rendezvous_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
+tests_fuzz_site_SOURCES = tests/fuzz/site.c tests/fuzz/fuzz.h
+tests_fuzz_site_LDADD = $(FUZZ_MAIN) liblaunch.la libbase.la
+tests_fuzz_size_SOURCES = tests/fuzz/size.c tests/fuzz/fuzz.h
+tests_fuzz_size_LDADD = $(FUZZ_MAIN) libbase.la
+
+FUZZ_SECONDS = 60
+fuzz_configure = CC=$(CLANG) --enable-sanitize=address,undefined CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' \
+  --without-python --with-slurm='$(with_slurm)' --with-libarchive='$(with_libarchive)' --with-ofi='$(have_ofi)'
+fuzz-programs: $(fuzz_targets)
+fuzz:
+	@test -n "$(CLANG)" || { echo "make fuzz: configure found no clang with libFuzzer; on Debian: contrib/install-packages fuzz" >&2; exit 1; }
+	$(MKDIR_P) fuzz
+	test -e fuzz/Makefile || (cd fuzz && $(abs_srcdir)/configure --quiet $(fuzz_configure))
+	$(MAKE) -C fuzz fuzz-programs FUZZ_MAIN= LDFLAGS=-fsanitize=fuzzer
+	FUZZ_SECONDS='$(FUZZ_SECONDS)' $(abs_srcdir)/tests/fuzz/run fuzz $(FUZZ_TARGETS)
+clean-local:
+	rm -rf fuzz
+.PHONY: fuzz fuzz-programs
