@@ -106,15 +106,18 @@ static ssize_t stdin_read(struct supervisor *s) {
     return n;
 }
 
-static void stdin_ended(struct supervisor *s) {
-    if (s->input.fd >= 0) {
+static void stdin_leave(struct supervisor *s) {
+    if (s->input.fd >= 0)
         io_remove(s->epoll_fd, &s->input);
-        s->input.fd = -1;
-    }
+    s->input.fd = -1;
+}
+
+static void stdin_ended(struct supervisor *s) {
+    stdin_leave(s);
     /* `ddict up` writes `drain` before it exits. Without that line it was killed, or srun or
-     * slurmstepd was. */
-    if (!s->opt.stay)
-        supervisor_drain(s, s->opt.drain_ms, REASON_ALONE);
+     * slurmstepd was. With --stay that counts before it is ready: srun, which nobody has made
+     * harmless, would end the step at the line `ready`. */
+    supervisor_drain(s, s->opt.drain_ms, REASON_ALONE);
 }
 
 static void stdin_lines_handle(struct supervisor *s) {
@@ -130,6 +133,10 @@ static void stdin_lines_handle(struct supervisor *s) {
 static void stdin_ready(struct io_handler *h, uint32_t events) {
     struct supervisor *s =
         (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, input));
+    if (s->opt.stay && s->stage != STAGE_STARTING) { /* the starter may go */
+        stdin_leave(s);
+        return;
+    }
     ssize_t n = stdin_read(s);
     stdin_lines_handle(s);
     if (n == 0 || (n < 0 && n != -EINTR && n != -EAGAIN && n != -ENOMEM))
@@ -197,7 +204,8 @@ int signals_open(struct supervisor *s) {
     script_watch(s);
     s->input = (struct io_handler){.fd = STDIN_FILENO, .ready = stdin_ready};
     stdin_lines_handle(s); /* lines that came together with the node infos */
-    if (s->opt.stay) {
+    /* the starter leaves when node 0 is ready, of which the others may hear later */
+    if (s->opt.stay && s->node_id != 0) {
         s->input.fd = -1;
         return 0;
     }

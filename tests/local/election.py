@@ -109,6 +109,16 @@ def a_winner_killed_while_it_starts_is_replaced():
                 node.proc.kill()
 
 
+def a_start_whose_starter_dies_is_no_dictionary():
+    with stay(nodes=2, managers=2, env={"DDICT_TEST_READY_MS": "3000"}, ready=False) as d:
+        wait_for("both names", lambda: len(d.sockets()) == 2)
+        for node in d.nodes:
+            node.close_stdin()
+        for node in d.nodes:
+            check(node.wait(20) == 0, "exit code")
+        check(not d.nodes[0].has("ready"), "it became ready: %r" % d.nodes[0].lines)
+
+
 def a_name_that_is_being_given_up_is_taken_over():
     with stay(nodes=2, managers=2, drain_ms=1500) as d:
         p = d.probe("stay", node=1)
@@ -156,5 +166,6 @@ def sigterm_ends_one_that_waits():
 
 
 main([a_second_start_finds_the_first, a_second_start_waits_until_the_first_is_ready, of_eight_at_once_one_is_the_dictionary,
-      a_winner_killed_while_it_starts_is_replaced, a_name_that_is_being_given_up_is_taken_over, without_stay_a_taken_name_is_an_error,
+      a_winner_killed_while_it_starts_is_replaced,
+      a_start_whose_starter_dies_is_no_dictionary, a_name_that_is_being_given_up_is_taken_over, without_stay_a_taken_name_is_an_error,
       the_name_of_another_user_is_named, sigterm_ends_one_that_waits])

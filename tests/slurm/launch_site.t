@@ -49,13 +49,14 @@ has "and_the_command_runs" '^the command ran'
 site_conf_end
 
 # kill -9 of SRUN or UP while the managers get ready
-killed() { # SENTENCE WHOM
+killed() { # SENTENCE WHOM SECONDS: so long after its step is there
     t "$1" sub salloc -Q -N2 bash -c "DDICT_TEST_READY_MS=2000 ddict up --plugin --mem=64M & up=\$!
         for i in \$(seq 200); do srun=\$(pgrep -P \$up -x srun) && test -n \"\$(squeue -h -s -j \$SLURM_JOB_ID)\" && break; sleep 0.05; done
-        kill -9 \$$2; wait \$up; ddict up --plugin --mem=64M && ddict put k v && ddict get k"
+        sleep $3; kill -9 \$$2; wait \$up; ddict up --plugin --mem=64M && ddict put k v && sleep 2 && ddict get k"
     has "${1}_and_the_next_one_is_there" '^ddict1 (ready|exists) '
 }
-killed "a_start_whose_ddict_is_killed" up
-killed "a_start_whose_srun_is_killed" srun
+killed "a_start_whose_ddict_is_killed" up 0
+killed "a_start_that_is_wired_up_and_whose_ddict_is_killed" up 1
+killed "a_start_whose_srun_is_killed" srun 0
 clean_after "nothing_is_left"
 finish
