@@ -46,12 +46,21 @@ static void ended_set(struct supervisor *s, uint32_t node) {
         state_set(&s->control->nodes[node].ended, true, &s->control->ended_n);
 }
 
+static void all_ready_run(struct io_deferred *d) {
+    struct control *c = (struct control *)(void *)((char *)d - offsetof(struct control, all_ready));
+    if (c->s->stage == STAGE_STARTING)
+        supervisor_ready(c->s);
+}
+
+/* Our own `ready` comes behind the connections' output of this turn: if we die between the two, the
+ * others know that the dictionary was ready, and write its record. */
 static void all_ready_check(struct supervisor *s) {
     struct control *c = s->control;
-    if (!c->ready || c->ready_n < s->nodes - 1 || s->stage != STAGE_STARTING)
+    if (!c->ready || c->ready_n < s->nodes - 1 || s->stage != STAGE_STARTING || c->all_ready.run)
         return;
+    c->all_ready.run = all_ready_run;
     ctl_conns_send(s, MSG_CTL_READY, UINT32_MAX, 0, NULL);
-    supervisor_ready(s);
+    io_defer(&c->all_ready);
 }
 
 void control_node_ended(struct supervisor *s, uint32_t node) {
@@ -365,6 +374,7 @@ void control_close(struct supervisor *s) {
         return;
     timer_clear(&s->timers, &c->beat);
     timer_clear(&s->timers, &c->attempt);
+    io_undefer(&c->all_ready);
     for (struct ctl_conn *cc = c->conns; cc; cc = cc->next) {
         if (!cc->dead)
             conn_flush(cc->conn);

@@ -39,10 +39,11 @@ struct control {
     struct node_state *nodes;        /* [nodes] */
     uint32_t ready_n, drained_n, ended_n; /* so many of the other nodes are */
     struct timer beat, attempt;
-    uint64_t search_until; /* while we look for a parent; 0: we do not */
-    bool ready;            /* our own managers are */
-    bool gave;             /* our own figures */
-    bool head, released;   /* released: the parent said DONE */
+    uint64_t search_until;        /* while we look for a parent; 0: we do not */
+    bool ready;                   /* our own managers are */
+    struct io_deferred all_ready; /* node 0: all are; run is NULL before */
+    bool gave;                    /* our own figures */
+    bool head, released;          /* released: the parent said DONE */
 };
 
 /* --- control_links.c --- */

@@ -10,6 +10,8 @@
 #include <supervisor/tasks.h>
 
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #define NODES 5u
 #define TASKS 8u
@@ -18,6 +20,7 @@ static struct supervisor s;
 static struct control control;
 static struct node_state states[NODES];
 static unsigned events[EVENT_SEEN_N];
+static unsigned ready_sent; /* to the other nodes */
 
 /* --- the connections and the record, of which nothing is asked here --- */
 int ctl_conns_listen(struct control *c) {
@@ -31,6 +34,7 @@ void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_
 }
 void ctl_conns_send(struct supervisor *sup, unsigned type, uint32_t manager, uint64_t aux,
                     const char *text) {
+    ready_sent += type == MSG_CTL_READY;
 }
 void lost_send(struct ctl_conn *cc) {
 }
@@ -51,6 +55,7 @@ static void before(void) {
     memset(&control, 0, sizeof control);
     memset(states, 0, sizeof states);
     memset(events, 0, sizeof events);
+    ready_sent = 0;
     s.nodes = NODES;
     s.control = &control;
     s.opt.tasks = TASKS;
@@ -65,6 +70,35 @@ static void after(void) {
     free(s.timers.heap);
 }
 
+/* What is deferred to the end of a turn. */
+static void turn(void) {
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    io_wait(fd, 0);
+    close(fd);
+}
+
+START_TEST(node_0_is_ready_when_its_word_is_on_the_way) {
+    for (uint32_t i = 1; i < NODES; i++)
+        control_node_ready(&s, i);
+    control_ready(&s);
+    ck_assert_uint_eq(ready_sent, 1);
+    ck_assert_uint_eq(events[EVENT_READY], 0);
+    turn();
+    ck_assert_uint_eq(events[EVENT_READY], 1);
+    ck_assert_uint_eq(ready_sent, 1);
+}
+END_TEST
+
+START_TEST(node_0_that_ends_meanwhile_is_not_ready) {
+    for (uint32_t i = 1; i < NODES; i++)
+        control_node_ready(&s, i);
+    control_ready(&s);
+    s.stage = STAGE_DRAINING;
+    turn();
+    ck_assert_uint_eq(events[EVENT_READY], 0);
+}
+END_TEST
+
 START_TEST(all_are_ready_when_the_last_one_is) {
     for (int again = 0; again < 2; again++)
         for (uint32_t i = 1; i < NODES - 1; i++)
@@ -73,7 +107,9 @@ START_TEST(all_are_ready_when_the_last_one_is) {
     ck_assert_uint_eq(events[EVENT_READY], 0);
     control_node_ready(&s, NODES - 1);
     control_node_ready(&s, NODES - 1);
+    turn();
     ck_assert_uint_eq(events[EVENT_READY], 1);
+    ck_assert_uint_eq(ready_sent, 1);
 }
 END_TEST
 
@@ -82,6 +118,7 @@ START_TEST(our_own_managers_may_be_the_last_ones) {
         control_node_ready(&s, i);
     ck_assert_uint_eq(events[EVENT_READY], 0);
     control_ready(&s);
+    turn();
     ck_assert_uint_eq(events[EVENT_READY], 1);
 }
 END_TEST
@@ -147,7 +184,8 @@ START_TEST(tasks_are_over_when_all_came_and_left) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("supervisor_counts", before, after, all_are_ready_when_the_last_one_is,
+UNIT_MAIN_WITH("supervisor_counts", before, after, node_0_is_ready_when_its_word_is_on_the_way,
+               node_0_that_ends_meanwhile_is_not_ready, all_are_ready_when_the_last_one_is,
                our_own_managers_may_be_the_last_ones, a_node_that_has_clients_again_is_not_drained,
                each_other_node_ends_once_however_it_ends, the_only_node_waits_for_no_other,
                tasks_are_over_when_all_came_and_left)
