@@ -40,6 +40,8 @@ struct carrier_ops {
     /* --- of lanes --- */
     /* Send r, which names the block at off of our arena. Takes over a pin of the block. */
     void (*send_placed)(struct requester *a, const struct msg *r, uint64_t off);
+    /* Request id is answered: its record, if it is at hand, leaves the ring. */
+    void (*taken)(struct requester *a, uint64_t id);
     uint64_t (*position)(struct requester *a); /* of the current request in its ring, */
     uint64_t (*filled)(struct requester *a);   /* and the end of the last one in the ring */
     /* Bytes of its area, valid until the next call; NULL: there are no such bytes. */

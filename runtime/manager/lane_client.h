@@ -44,7 +44,8 @@ struct lane_client {
     /* its SQ head has, since served_from: wake the client if SQ can have been full */
     bool served;
     uint64_t served_from;
-    bool want; /* its CQ was full */
+    const struct msg *at_hand; /* the request being carried out, while its record is in SQ */
+    bool starved;              /* its next request waits for room in CQ */
     /* payload of the record that is reserved for part of a piece */
     uint8_t *part;
     uint32_t part_room;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lanes.c - the clients of this node. Each turn serves every watched lane, a bounded share of each,
- * and never waits for one. An answer that does not fit into a full CQ is queued here; while a
- * client has too many of those, nothing is read from it.
+ * and never waits for one. A request is begun only while CQ has room for its answer, and leaves SQ
+ * when the answer stands there. What is answered later and does not fit into a full CQ is queued
+ * here; meanwhile nothing is read from the client.
  *
  * A lane without work for a while is left (PROTOCOL 3, W1 to W5): it then costs nothing, and the
  * client writes its eventfd with the next request. A lane that is idle for longer gives its memory
@@ -36,8 +37,6 @@
 /* of all lanes, both ways, before connections are served: a millisecond or two */
 #define ALL_BYTES   (4u << 20)
 #define ALL_RECORDS 1024u
-/* queued answers from which on nothing is read from the lane */
-#define QUEUE_MAX   256u
 #define PUMP_PIECES 16u /* of a lane's streams in one turn */
 /* bytes: a ring with less room counts as full for a part of a piece */
 #define PART_LEAST 8192u
@@ -169,8 +168,6 @@ static void *lane_room(struct lane_client *c, uint32_t len) {
     void *at = ring_reserve(&c->lane.cq, len, &bad);
     if (bad)
         requester_drop(&c->a, "impossible head of its completion ring");
-    if (!at)
-        c->want = true;
     return bad ? NULL : at;
 }
 
@@ -263,7 +260,7 @@ static void piece_commit(struct lane_client *c, const struct msg *r) {
 static bool lane_piece(struct requester *a, struct msg *r, const void *data, uint32_t n,
                        void (*done)(void *arg), void *arg) {
     struct lane_client *c = lane_of(a);
-    uint8_t *at = lane_room(c, r->len);
+    uint8_t *at = c->starved ? NULL : lane_room(c, r->len);
     if (!at)
         return false;
     memcpy(at, r, sizeof *r);
@@ -332,7 +329,6 @@ static void lane_part_done(struct requester *a, struct msg *r, const void *at, u
 
 /* --- requests --- */
 static bool lane_flush(struct lane_client *c) {
-    c->want = false;
     bool worked = backlog_flush(c);
     if (c->backlog.n == 0 && c->a.streams_out && !c->a.gone)
         worked |= streams_out_pump(&c->a);
@@ -356,12 +352,29 @@ static const uint8_t *lane_place(struct requester *a, uint64_t off, uint64_t len
     return copy;
 }
 
+static void lane_consume(struct lane_client *c) {
+    const struct msg *m = c->at_hand;
+    ring_consume(&c->lane.sq, m);
+    c->at_hand = NULL;
+    c->served = true;
+    /* so that the client writes on while the manager reads */
+    if (m->len >= LARGE_RECORD)
+        lane_wake_for_room(&c->lane, c->served_from);
+}
+
+static void lane_taken(struct requester *a, uint64_t id) {
+    struct lane_client *c = lane_of(a);
+    if (c->at_hand && c->at_hand->id == id && !a->gone)
+        lane_consume(c);
+}
+
 static const struct carrier_ops lane_carrier = {.name = "client",
                                                 .pieces_max = PUMP_PIECES,
                                                 .send = lane_send,
                                                 .idle = lane_idle,
                                                 .piece = lane_piece,
                                                 .send_placed = lane_send_placed,
+                                                .taken = lane_taken,
                                                 .position = lane_position,
                                                 .filled = lane_filled,
                                                 .place = lane_place,
@@ -373,20 +386,42 @@ static void share_take(struct lanes_share *left, size_t bytes, size_t records) {
     left->records -= records < left->records ? records : left->records;
 }
 
+/* Whether the next record may be begun. */
+static bool lane_takes(const struct lane_client *c) {
+    return c->backlog.n == 0 && !c->stalled && !c->paused && !c->a.gone;
+}
+
+/* Whether CQ has room for any answer; else a stream must not take what becomes free. */
+static bool lane_answers(struct lane_client *c) {
+    bool bad = false;
+    c->starved = !ring_has_room(&c->lane.cq, &bad);
+    if (bad)
+        requester_drop(&c->a, "impossible head of its completion ring");
+    return !c->starved;
+}
+
+/* Records without an answer: they let streams go on, which the room may be waiting for. */
+static bool is_answered(const struct msg *m) {
+    return m->type != MSG_CREDIT && (m->type != MSG_DATA || m->flags & MSGF_LAST);
+}
+
 static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     unsigned n = 0;
     size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
     manager_busy(c->a.m, true);
-    while (n < TURN_RECORDS && bytes < TURN_BYTES && !share_over(c->a.m) &&
-           c->backlog.n < QUEUE_MAX && !c->stalled && !c->paused && !c->a.gone) {
+    while (n < TURN_RECORDS && bytes < TURN_BYTES && !share_over(c->a.m) && lane_takes(c)) {
         const uint8_t *payload = NULL;
         struct msg m;
         int e = ring_peek(&c->lane.sq, &m, &payload);
         if (e == 0)
             break;
-        if (e > 0)
+        if (e > 0 && is_answered(&m) && !lane_answers(c))
+            break;
+        if (e > 0) {
+            c->at_hand = &m;
             e = request_take(&c->a, &m, payload);
+        }
         if (e == TAKE_STALL) {
             c->stalled = true;
             break;
@@ -400,16 +435,14 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
                                                : "malformed record in its lane");
             break;
         }
-        ring_consume(&c->lane.sq, &m);
-        c->served = true;
-        /* so that the client writes on while the manager reads */
-        if (m.len >= LARGE_RECORD)
-            lane_wake_for_room(&c->lane, c->served_from);
+        if (c->at_hand)
+            lane_consume(c);
         if (m.len >= LARGE_RECORD || m.flags & MSGF_AREA)
             c->a.m->now = clock_ns();
         bytes += m.flags & MSGF_AREA ? m.val_len : m.len;
         n++;
     }
+    c->at_hand = NULL;
     manager_busy(c->a.m, false);
     share_take(left, bytes, n);
     return n > 0;
@@ -477,8 +510,11 @@ bool lanes_ready(struct manager *m) {
             lane_want_space(&c->lane);
             found |= parts_look(c);
         }
-        if (!c->stalled && !c->paused && c->backlog.n < QUEUE_MAX)
-            found |= ring_ready(&c->lane.sq);
+        if (lane_takes(c) && ring_ready(&c->lane.sq)) {
+            if (c->starved)
+                lane_want_space(&c->lane);
+            found |= !c->starved || lane_answers(c);
+        }
     }
     if (m->unsettled && !m->settle.pos)
         timer_after(&m->timers, &m->settle, SETTLE_MS * 1000000ull);

@@ -55,6 +55,12 @@ static inline bool requester_idle(struct requester *a) {
 static inline const struct link *requester_link(const struct requester *a) {
     return a->ops->link ? a->ops->link(a) : NULL;
 }
+/* Request id is answered, and what follows from it (events, who waits for the key) has not begun:
+ * the order in which a later life of the manager can go on (PROTOCOL 12). */
+static inline void requester_taken(struct requester *a, uint64_t id) {
+    if (a->ops->taken)
+        a->ops->taken(a, id);
+}
 static inline void requester_send_placed(struct requester *a, const struct msg *r, uint64_t off) {
     a->ops->send_placed(a, r, off);
 }

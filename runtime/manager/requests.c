@@ -74,6 +74,7 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
     reply_init(&r, req->id, m->setup->id);
     r.version = version;
     requester_send(a, &r, NULL, 0);
+    requester_taken(a, req->id);
     subscriptions_put(m, ref->item, version);
     if (m->waiters)
         waiters_wake(m, ref->item->key, ref->item->key_len, hash);
@@ -149,20 +150,21 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
         return e;
     if (pop && e == 0)
         e = store_pop(m->store, key, req->key_len, &ref, &next);
-    if (pop && e == 0) {
-        subscriptions_del(m, key, req->key_len);
-        if (next.item)
-            subscriptions_put(m, next.item, next.item->version);
-        queue_next(m, key, req->key_len, ref.item->hash);
-    }
     if (e < 0) {
         stream_out_drop(ready);
         request_failed(a, req, e);
         return 0;
     }
-    if (pop)
-        m->count->deletes++;
+    uint64_t hash = ref.item->hash; /* the item may be gone with its answer */
     request_found(a, req, &ref, pop, ready, began);
+    if (!pop)
+        return 0;
+    m->count->deletes++;
+    requester_taken(a, req->id);
+    subscriptions_del(m, key, req->key_len);
+    if (next.item)
+        subscriptions_put(m, next.item, next.item->version);
+    queue_next(m, key, req->key_len, hash);
     return 0;
 }
 
@@ -195,9 +197,10 @@ static int take_del(struct requester *a, const struct request *q) {
         return TAKE_DONE;
     }
     a->m->count->deletes++;
+    requester_reply(a, m, 0, NULL);
+    requester_taken(a, m->id);
     subscriptions_del(a->m, q->key, m->key_len);
     queue_next(a->m, q->key, m->key_len, q->hash);
-    requester_reply(a, m, 0, NULL);
     a->m->now = clock_ns();
     count_latency(a->m, DDICT_LATENCY_DEL, began, a->m->now);
     return TAKE_DONE;
@@ -286,9 +289,10 @@ static int take_clear(struct requester *a, const struct request *q) {
         request_failed(a, q->m, e);
         return TAKE_DONE;
     }
+    requester_reply(a, q->m, 0, NULL);
+    requester_taken(a, q->m->id);
     subscriptions_clear(a->m);
     queues_clear(a->m);
-    requester_reply(a, q->m, 0, NULL);
     a->m->now = clock_ns();
     return TAKE_DONE;
 }

@@ -284,6 +284,16 @@ void *ring_reserve_some(struct ring *r, uint32_t least, uint32_t *most, bool *ba
     return ring_reserve(r, MSG_HEADER + *most, bad);
 }
 
+bool ring_look_for_room(struct ring *r, bool *bad) {
+    /* Acquire as in ring_reserve(). */
+    uint64_t head = __atomic_load_n(r->head, __ATOMIC_ACQUIRE);
+    *bad = head - r->seen > r->pos - r->seen;
+    if (*bad)
+        return false;
+    r->seen = head;
+    return r->pos - head <= LANE_ROOM_ALWAYS;
+}
+
 int ring_refill(struct ring *r) {
     /* Acquire pairs with the release of tail in ring_commit(). */
     uint64_t tail = __atomic_load_n(r->tail, __ATOMIC_ACQUIRE);

@@ -103,6 +103,12 @@ static inline uint32_t lane_round(uint32_t len) {
     return (len + 63u) & ~63u;
 }
 
+/* Producer: whether there is surely room for any record; *bad as in ring_reserve(). */
+bool ring_look_for_room(struct ring *r, bool *bad);
+static inline bool ring_has_room(struct ring *r, bool *bad) {
+    return __builtin_expect(r->pos - r->seen <= LANE_ROOM_ALWAYS, 1) || ring_look_for_room(r, bad);
+}
+
 /* Producer: contiguous room for a record of len bytes (64 .. LANE_RECORD_MAX). Write header and
  * payload there, then call ring_commit(); without that the reservation is void. NULL: no room now,
  * or, with *bad set, the other side's position is impossible. */

@@ -117,6 +117,30 @@ START_TEST(records_of_all_sizes_wrap_with_pads) {
 }
 END_TEST
 
+/* Whether a record of the largest size has room is known before one is written. */
+START_TEST(a_ring_with_room_has_it_for_any_record) {
+    uint64_t in = 0, out = 0;
+    uint32_t max = LANE_RECORD_MAX - MSG_HEADER;
+    bool bad = false, full = false;
+    for (unsigned i = 0; i < 4000; i++) {
+        bool room = ring_has_room(&cl.sq, &bad);
+        ck_assert(!bad);
+        full |= !room;
+        if (room)
+            ck_assert(put(&cl.sq, in++, max));
+        else
+            ck_assert(take(&mg.sq, out++));
+        if (put(&cl.sq, in, 64 * (i % 7)))
+            in++;
+    }
+    ck_assert(full);
+    cl.page->sq_head = cl.sq.pos + 64; /* the other side is hostile */
+    while (!bad && ring_has_room(&cl.sq, &bad) && put(&cl.sq, in, max))
+        in++;
+    ck_assert(bad);
+}
+END_TEST
+
 /* Room for as much as there is, and records that turn out shorter. */
 START_TEST(records_of_what_there_is_room_for_come_whole) {
     uint64_t in = 0, out = 0, seed = 17, less = 0;
@@ -568,6 +592,7 @@ int main(void) {
     tcase_add_test(c, a_record_stays_until_it_is_consumed);
     tcase_add_test(c, a_reservation_that_is_not_committed_is_forgotten);
     tcase_add_test(c, records_of_all_sizes_wrap_with_pads);
+    tcase_add_test(c, a_ring_with_room_has_it_for_any_record);
     tcase_add_test(c, records_of_what_there_is_room_for_come_whole);
     tcase_add_test(c, a_full_ring_gives_no_room_and_then_exactly_what_was_freed);
     tcase_add_test(c, a_manager_that_takes_over_goes_on_where_the_other_was);
