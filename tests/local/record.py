@@ -13,7 +13,7 @@ import tempfile
 import time
 
 import cluster
-from cluster import DDICTD, Dictionary, check, main, wait_for
+from cluster import DDICTD, Dictionary, check, main, managers_of, wait_for
 from contextlib import contextmanager
 
 DDICT = os.path.join(cluster.BUILD, "ddict")
@@ -217,6 +217,35 @@ def a_manager_that_dies_is_named_and_its_counts_are_kept():
         check(end["managers"][3]["total_used_bytes"] == before["total_used_bytes"], "%r" % end["managers"][3])
 
 
+def sleeps(pid):
+    """It is in no turn, so nothing is under way in it."""
+    with open("/proc/%d/stat" % pid) as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "S"
+
+
+def restarts(log):
+    with open(log) as f:
+        return f.read().count('{"event":"restart",')
+
+
+def a_manager_that_comes_back_is_recorded():
+    with folder() as tmp:
+        log = tmp + "/r.jsonl"
+        with recorded(log, nodes=2, managers=2, args=("--restarts", "2")) as d:
+            commands(d, 2)
+            for count in (1, 2):
+                pid = managers_of(d.nodes[1].proc.pid)[0]
+                wait_for("manager 1 to be idle", lambda: sleeps(pid))
+                os.kill(pid, signal.SIGKILL)
+                wait_for("its line", lambda: restarts(log) == count, 20)
+            commands(d, 2)
+            d.end()
+        end, of = the_end(log), [line for line in lines(log) if line["event"] == "restart"]
+        check([(line["manager"], line["node"], line["count"]) for line in of] == [(1, d.node_name(1), 1), (1, d.node_name(1), 2)], "%r" % of)
+        check(all(re.fullmatch(r"manager 1 on node \S+ died \(signal 9\) and was started again within \d+ ms", line["text"]) for line in of), "%r" % of)
+        check(end["total"]["lost_managers"] == 0 and not any(line["event"] == "lost" for line in lines(log)), "%r" % end)
+
+
 def a_full_manager_is_told_of_once():
     with folder() as tmp:
         log = tmp + "/r.jsonl"
@@ -398,6 +427,7 @@ def ports_are_those_of_the_range():
 
 main([the_counts_are_exactly_those_of_the_work, names_tell_the_scope, down_and_sigterm_are_told_apart, whoever_is_gone_one_node_writes,
       a_node_killed_in_the_end_of_a_job_loses_only_its_own, a_head_that_was_silent_does_not_write_twice,
-      a_manager_that_dies_is_named_and_its_counts_are_kept, a_full_manager_is_told_of_once, strangers_are_recorded, another_user_that_knocks_is_recorded,
+      a_manager_that_dies_is_named_and_its_counts_are_kept, a_manager_that_comes_back_is_recorded,
+      a_full_manager_is_told_of_once, strangers_are_recorded, another_user_that_knocks_is_recorded,
       a_log_that_can_not_be_written_is_warned_of_once, a_full_disk_is_warned_of_and_spoils_one_line, rotation_needs_no_signal, two_dictionaries_share_a_file,
       the_summary_is_appended_to_its_file, ports_are_those_of_the_range])

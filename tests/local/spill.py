@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 
-from cluster import BUILD, DDICTD, Dictionary, check, main, wait_for
+from cluster import BUILD, DDICTD, Dictionary, check, main, managers_of, wait_for
 
 MIB = 1 << 20
 DDICT, LOADER = os.path.join(BUILD, "ddict"), os.path.join(BUILD, "ddict-load")
@@ -57,6 +57,35 @@ def values_beyond_memory_are_read_from_every_node():
             report = d.end()
             check(report["total"]["spilled_bytes"] > 40 * MIB, "%r" % report["total"])
             check("in the spill" in d.nodes[0].line("summary", 1), "%r" % d.nodes[0].lines)
+        check(held(disk) == [], "still open: %r" % held(disk))
+
+
+def sleeps(pid):
+    """It is in no turn, so nothing is under way in it."""
+    with open("/proc/%d/stat" % pid) as f:
+        return f.read().rsplit(")", 1)[1].split()[0] == "S"
+
+
+def a_manager_that_comes_back_has_what_lies_on_disk():
+    with Disk() as disk:
+        if disk is None:
+            return
+        with Dictionary(nodes=2, managers=2, mem="8M", args=["--spill", disk, "--spill-size", "128M", "--restarts", "2"]) as d:
+            d.run("fill", "k", 600, 100000)
+            for node in (0, 1):
+                before = d.stats()[node]
+                check(before["spill_items"] > 100, "%r" % before)
+                wait_for("manager %d to be idle" % node, lambda: sleeps(before["pid"]))
+                os.kill(before["pid"], signal.SIGKILL)
+                wait_for("its next life", lambda: managers_of(d.nodes[node].proc.pid) not in ([], [before["pid"]]), 20)
+                d.run("verify", "k", 600, 100000, node=1 - node)
+                d.run("view", "k", 600, 100000, node=node)
+                after = d.stats()[node]
+                check(after["pid"] != before["pid"] and after["spill_items"] >= before["spill_items"] - 60, "%r, before %r" % (after, before))
+            d.run("fill", "more", 100, 100000)
+            d.run("clear")
+            wait_for("the spill to be free", lambda: all(s["spill_used_bytes"] == 0 for s in d.stats().values()))
+            d.end()
         check(held(disk) == [], "still open: %r" % held(disk))
 
 
@@ -164,6 +193,7 @@ def a_folder_that_can_not_be_used_ends_the_start():
                 node.wait()
 
 
-main([values_beyond_memory_are_read_from_every_node, views_of_what_lies_on_disk_are_aligned, a_load_counts_the_spill, what_lies_in_the_spill_is_saved_and_comes_back_there,
+main([values_beyond_memory_are_read_from_every_node, a_manager_that_comes_back_has_what_lies_on_disk, views_of_what_lies_on_disk_are_aligned,
+      a_load_counts_the_spill, what_lies_in_the_spill_is_saved_and_comes_back_there,
       a_value_for_which_there_is_no_room_on_disk_either_is_refused, nothing_is_left_when_it_is_killed,
       a_folder_that_can_not_be_used_ends_the_start])
