@@ -16,6 +16,7 @@ load_sources = client/load/batch_writer.c client/load/batch_writer.h client/load
   client/load/format/source_tar.c client/load/format/source_zip.c client/load/format/sources.c \
   client/load/format/sources.h client/load/s3/s3.c client/load/s3/s3.h client/load/s3/s3_config.c \
   client/load/s3/s3_config.h client/load/s3/s3_list.c client/load/s3/s3_list.h \
+  client/load/s3/s3_page.c client/load/s3/s3_page.h \
   client/load/s3/s3_sign.c client/load/s3/s3_sign.h client/load/s3/s3_transfer.c \
   client/load/s3/s3_transfer.h client/load/s3/source_s3.c
 if BUILD_LOAD
