@@ -273,6 +273,31 @@ static bool sleep_until_work(struct manager *m) {
     return heard;
 }
 
+bool manager_work(struct manager *m) {
+    bool worked = store_work(m->store);
+    rooms_turn(m);
+    worked |= peer_servers_later(m);
+    worked |= waiters_turn(m) | subscriptions_turn(m);
+    if (m->shut)
+        worked |= freeze_turn(m) | prefetch_turn(m);
+    m->now = clock_ns();
+    uint64_t now = timers_look(&m->timers, m->now);
+    if (timers_next(&m->timers) <= now) {
+        timers_run(&m->timers, now);
+        m->now = clock_ns();
+        worked = true;
+    }
+    if (m->reap) {
+        gone_reap(m);
+        m->now = clock_ns();
+    }
+    if (m->unparks && m->parkings && parked_turn(m)) {
+        m->now = clock_ns();
+        worked = true;
+    }
+    return worked;
+}
+
 static void manager_serve(struct manager *m) {
     uint64_t last_work = 0, last_poll = 0, last_heard = 0;
     m->now = clock_ns();
@@ -293,27 +318,7 @@ static void manager_serve(struct manager *m) {
                 last_heard = m->now;
             worked |= heard;
         }
-        worked |= store_work(m->store);
-        rooms_turn(m);
-        worked |= peer_servers_later(m);
-        worked |= waiters_turn(m) | subscriptions_turn(m);
-        if (m->shut)
-            worked |= freeze_turn(m) | prefetch_turn(m);
-        m->now = clock_ns();
-        uint64_t now = timers_look(&m->timers, m->now);
-        if (timers_next(&m->timers) <= now) {
-            timers_run(&m->timers, now);
-            m->now = clock_ns();
-            worked = true;
-        }
-        if (m->reap) {
-            gone_reap(m);
-            m->now = clock_ns();
-        }
-        if (m->unparks && m->parkings && parked_turn(m)) {
-            m->now = clock_ns();
-            worked = true;
-        }
+        worked |= manager_work(m);
         if (worked)
             turn_end(m);
         turn_begin(m, m->now);
@@ -331,7 +336,16 @@ static void manager_serve(struct manager *m) {
     }
 }
 
-static int manager_open(struct manager *m) {
+void manager_begin(struct manager *m, const struct manager_setup *setup) {
+    m->setup = setup;
+    m->up = &upcalls;
+    m->count = &setup->page->count;
+    if (setup->page->lives <= 1)
+        setup->page->started = clock_ns();
+    m->knows = setup->page->lives <= 1;
+}
+
+int manager_open(struct manager *m) {
     const struct manager_setup *s = m->setup;
     m->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (m->epoll_fd < 0)
@@ -406,12 +420,7 @@ int manager_run(const struct manager_setup *setup) {
     static struct manager m;
     static struct sup_msg s;
     pthread_t thread;
-    m.setup = setup;
-    m.up = &upcalls;
-    m.count = &setup->page->count;
-    if (setup->page->lives <= 1)
-        setup->page->started = clock_ns();
-    m.knows = setup->page->lives <= 1;
+    manager_begin(&m, setup);
     log_part("manager %u on %s", setup->id, setup->node);
     conn_counts_reset();
     faults_init(setup->id);
