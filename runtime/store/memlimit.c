@@ -85,10 +85,14 @@ static void each_line(const char *file, void (*fn)(char *line)) {
     fclose(f);
 }
 
-void memlimit_find(void) {
+void memlimit_find_in(const char *cgroup, const char *mountinfo) {
     memset(cgroups, 0, sizeof cgroups);
-    each_line("/proc/self/cgroup", cgroup_line);
-    each_line("/proc/self/mountinfo", mount_line);
+    each_line(cgroup, cgroup_line);
+    each_line(mountinfo, mount_line);
+}
+
+void memlimit_find(void) {
+    memlimit_find_in("/proc/self/cgroup", "/proc/self/mountinfo");
 }
 
 /* Text of a small file into buf; false when it cannot be read. */

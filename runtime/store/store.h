@@ -291,5 +291,7 @@ bool memlimit_slowed(const char **limit);
  * nobody knows. */
 const char *memlimit_reached(void);
 void memlimit_find(void); /* look again which cgroup we are in; otherwise done once a process */
+/* The same from other files than those of /proc/self, for tests. */
+void memlimit_find_in(const char *cgroup, const char *mountinfo);
 
 #endif
