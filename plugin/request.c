@@ -13,6 +13,8 @@ int request_write(char *text, size_t cap, const struct ask_options *ask) {
     size_t n = 0;
     int i;
 
+    if (cap > 0)
+        *text = '\0'; /* if nothing is asked for */
     for (i = 0; i < OPTS; i++) {
         const char *c = ask->value[i];
 
