@@ -124,7 +124,8 @@ char *step_component(const char **next, unsigned *job, int *group) {
 
     while (at && strncmp(at, key, sizeof key - 1) != 0) { /* at the beginning of a line */
         at = strchr(at, '\n');
-        at += at != NULL;
+        if (at)
+            at++;
     }
     if (!at || sscanf(at, "JobId=%u HetJobId=%u HetJobOffset=%d", job, &leader, group) != 3)
         return NULL;
