@@ -2,7 +2,7 @@
 # ddict-load, what `ddict load` becomes. Only it needs libarchive, libcurl and expat.
 load_sources = client/load/batch_writer.c client/load/batch_writer.h client/load/beat.c \
   client/load/beat.h client/load/complain.c client/load/complain.h client/load/leader.c client/load/leader.h client/load/load.h \
-  client/load/main.c client/load/names.c client/load/names.h client/load/ownership.c \
+  client/load/names.c client/load/names.h client/load/ownership.c \
   client/load/ownership.h client/load/pack.h client/load/plan.c client/load/plan.h \
   client/load/progress.c client/load/progress.h client/load/set.c client/load/set.h client/load/set_name.c client/load/set_name.h \
   client/load/signals.c client/load/signals.h client/load/state.c client/load/state.h \
@@ -21,11 +21,11 @@ load_sources = client/load/batch_writer.c client/load/batch_writer.h client/load
   client/load/s3/s3_transfer.h client/load/s3/source_s3.c
 if BUILD_LOAD
 bin_PROGRAMS += ddict-load
-ddict_load_SOURCES = $(load_sources)
+ddict_load_SOURCES = client/load/main.c $(load_sources)
 ddict_load_CPPFLAGS = $(AM_CPPFLAGS) $(LIBARCHIVE_CFLAGS) $(ZLIB_CFLAGS) $(LIBCURL_CFLAGS) \
   $(EXPAT_CFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 ddict_load_LDADD = liblaunch.la libddict.la libbase.la $(LIBARCHIVE_LIBS) $(ZLIB_LIBS) \
   $(LIBCURL_LIBS) $(EXPAT_LIBS) $(SODIUM_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) -lm
 else
-EXTRA_DIST += $(load_sources)
+EXTRA_DIST += client/load/main.c $(load_sources)
 endif

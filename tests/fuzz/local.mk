@@ -1,9 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzz targets: tests/fuzz/NAME.c, with seeds in tests/fuzz/corpus/NAME. `make check` runs each over its seeds; `make fuzz` builds
 # them once more, by clang with libFuzzer, in the folder fuzz of the build folder, and looks for inputs that do harm.
-fuzz_targets = tests/fuzz/conn tests/fuzz/dump tests/fuzz/gpu tests/fuzz/key tests/fuzz/lines \
-  tests/fuzz/manifest tests/fuzz/node_info tests/fuzz/options tests/fuzz/plugin tests/fuzz/record \
+fuzz_targets = tests/fuzz/attach tests/fuzz/conn tests/fuzz/dump tests/fuzz/gpu tests/fuzz/key tests/fuzz/lane tests/fuzz/lines \
+  tests/fuzz/manifest tests/fuzz/memlimit tests/fuzz/node_info tests/fuzz/options tests/fuzz/plugin tests/fuzz/record \
   tests/fuzz/rendezvous tests/fuzz/site tests/fuzz/size
+if BUILD_LOAD
+fuzz_load_kinds = tests/fuzz/load_fasta tests/fuzz/load_idx tests/fuzz/load_lines tests/fuzz/load_npy \
+  tests/fuzz/load_npz tests/fuzz/load_tar tests/fuzz/load_zip
+fuzz_targets += $(fuzz_load_kinds) tests/fuzz/s3_config tests/fuzz/s3_list
+# All of ddict-load but its processes, and a dictionary without managers.
+check_LTLIBRARIES += tests/fuzz/libload.la
+tests_fuzz_libload_la_SOURCES = $(load_sources) tests/fuzz/fake_dict.c tests/fuzz/fake_dict.h
+tests_fuzz_libload_la_CPPFLAGS = $(ddict_load_CPPFLAGS)
+FUZZ_LOAD = $(FUZZ_MAIN) tests/fuzz/libload.la liblaunch.la libbase.la $(LIBARCHIVE_LIBS) $(ZLIB_LIBS) \
+  $(LIBCURL_LIBS) $(EXPAT_LIBS) $(SODIUM_LIBS) $(JANSSON_LIBS) $(XXHASH_LIBS) -lm
+tests_fuzz_load_fasta_SOURCES = tests/fuzz/load_fasta.c tests/fuzz/load.h tests/fuzz/fuzz.h
+tests_fuzz_load_fasta_LDADD = $(FUZZ_LOAD)
+tests_fuzz_load_idx_SOURCES = tests/fuzz/load_idx.c tests/fuzz/load.h tests/fuzz/fuzz.h
+tests_fuzz_load_idx_LDADD = $(FUZZ_LOAD)
+tests_fuzz_load_lines_SOURCES = tests/fuzz/load_lines.c tests/fuzz/load.h tests/fuzz/fuzz.h
+tests_fuzz_load_lines_LDADD = $(FUZZ_LOAD)
+tests_fuzz_load_npy_SOURCES = tests/fuzz/load_npy.c tests/fuzz/load.h tests/fuzz/fuzz.h
+tests_fuzz_load_npy_LDADD = $(FUZZ_LOAD)
+tests_fuzz_load_npz_SOURCES = tests/fuzz/load_npz.c tests/fuzz/load.h tests/fuzz/fuzz.h
+tests_fuzz_load_npz_LDADD = $(FUZZ_LOAD)
+tests_fuzz_load_tar_SOURCES = tests/fuzz/load_tar.c tests/fuzz/load.h tests/fuzz/fuzz.h
+tests_fuzz_load_tar_LDADD = $(FUZZ_LOAD)
+tests_fuzz_load_zip_SOURCES = tests/fuzz/load_zip.c tests/fuzz/load.h tests/fuzz/fuzz.h
+tests_fuzz_load_zip_LDADD = $(FUZZ_LOAD)
+tests_fuzz_s3_config_SOURCES = tests/fuzz/s3_config.c tests/fuzz/fuzz.h
+tests_fuzz_s3_config_LDADD = $(FUZZ_LOAD)
+tests_fuzz_s3_list_SOURCES = tests/fuzz/s3_list.c tests/fuzz/fuzz.h
+tests_fuzz_s3_list_CPPFLAGS = $(AM_CPPFLAGS) $(EXPAT_CFLAGS)
+tests_fuzz_s3_list_LDADD = $(FUZZ_LOAD)
+else
+EXTRA_DIST += tests/fuzz/fake_dict.c tests/fuzz/fake_dict.h tests/fuzz/load.h tests/fuzz/load_fasta.c \
+  tests/fuzz/load_idx.c tests/fuzz/load_lines.c tests/fuzz/load_npy.c tests/fuzz/load_npz.c \
+  tests/fuzz/load_tar.c tests/fuzz/load_zip.c tests/fuzz/s3_config.c tests/fuzz/s3_list.c
+endif
 check_PROGRAMS += $(fuzz_targets)
 TESTS += $(fuzz_targets)
 EXTRA_DIST += tests/fuzz/corpus tests/fuzz/run
@@ -13,6 +47,10 @@ check_LTLIBRARIES += tests/fuzz/libseeds.la
 tests_fuzz_libseeds_la_SOURCES = tests/fuzz/seeds.c tests/fuzz/fuzz.h
 FUZZ_MAIN = tests/fuzz/libseeds.la
 
+tests_fuzz_attach_SOURCES = tests/fuzz/attach.c tests/fuzz/fuzz.h
+tests_fuzz_attach_LDADD = $(FUZZ_MAIN) libwireclient.la libbase.la
+tests_fuzz_memlimit_SOURCES = tests/fuzz/memlimit.c tests/fuzz/fuzz.h
+tests_fuzz_memlimit_LDADD = $(FUZZ_MAIN) libstore.la libbase.la
 tests_fuzz_conn_SOURCES = tests/fuzz/conn.c tests/fuzz/fuzz.h
 tests_fuzz_conn_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
 tests_fuzz_dump_SOURCES = tests/fuzz/dump.c tests/fuzz/fuzz.h client/save/dump_in.c
@@ -22,6 +60,10 @@ tests_fuzz_gpu_SOURCES = tests/fuzz/gpu.c tests/fuzz/fuzz.h
 tests_fuzz_gpu_LDADD = $(FUZZ_MAIN) libgpu.la libbase.la
 tests_fuzz_key_SOURCES = tests/fuzz/key.c tests/fuzz/fuzz.h client/common/key_text.c client/common/npy.c
 tests_fuzz_key_LDADD = $(FUZZ_MAIN) libbase.la
+tests_fuzz_lane_SOURCES = tests/fuzz/lane.c tests/fuzz/fuzz.h $(manager_sources)
+tests_fuzz_lane_CPPFLAGS = $(ddictd_CPPFLAGS)
+tests_fuzz_lane_LDADD = $(FUZZ_MAIN) libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
+  $(SODIUM_LIBS) $(JANSSON_LIBS)
 tests_fuzz_lines_SOURCES = tests/fuzz/lines.c tests/fuzz/fuzz.h
 tests_fuzz_lines_LDADD = $(FUZZ_MAIN) liblaunch.la libbase.la
 tests_fuzz_manifest_SOURCES = tests/fuzz/manifest.c tests/fuzz/fuzz.h client/save/manifest.c

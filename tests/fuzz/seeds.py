@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """seeds.py - write the seeds of the fuzz targets whose input is not text, into corpus/ beside this file."""
+import gzip
+import io
 import os
 import struct
+import tarfile
+import zipfile
 
 CORPUS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "corpus")
 PUT, GET, DEL, CLEAR, LEN, KEYS, STATS, CANCEL, DATA, REPLY = 2, 3, 6, 7, 8, 9, 10, 11, 12, 17
@@ -86,6 +90,98 @@ def gpu():
     seed("gpu", "map", b"verbose,map_cpu: 0,1,2*3")
 
 
+def tar(*members):
+    """members: (name, value) or (name, link to)"""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as t:
+        for name, value in members:
+            info = tarfile.TarInfo(name)
+            if isinstance(value, str):
+                info.type, info.linkname = tarfile.LNKTYPE, value
+                t.addfile(info)
+            else:
+                info.size = len(value)
+                t.addfile(info, io.BytesIO(value))
+        end = t.offset
+    return out.getvalue()[:end]
+
+
+def zipped(how, *members):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", how) as z:
+        for name, value in members:
+            z.writestr(zipfile.ZipInfo(name), value, how)
+    return out.getvalue()
+
+
+def npy(head, elements):
+    head = head.encode()
+    head += b" " * (-(len(head) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + elements
+
+
+def attach():
+    def well(kind, text=b"", fds=0, kinds=0, words=b""):
+        return bytes([64 | fds | kinds << 3, len(text)]) + words + struct.pack("<I", kind) + text
+
+    lane_words = struct.pack("<QQQ", 1 << 40, 192, 0)
+    seed("attach", "hello", b"\4" + well(1, b"1000.7.job") + well(8, b"x") + well(6))
+    seed("attach", "lane", b"\4" + well(3, fds=1, kinds=1, words=bytes(24)) + well(3, fds=1, kinds=1, words=lane_words))
+    seed("attach", "surplus", b"\1" + well(4, fds=4))
+    seed("attach", "short", b"\0" + bytes([0, 3, 1, 2, 3]) + bytes([128, 8]) + bytes(8) + bytes([128, 24]) + struct.pack("<QIII", 0x484341545444, 1, 99, 9) + bytes(4))
+
+
+def load():
+    whole = tar(("a/1", b"one"), ("a/2", b"two" * 9), ("b/3", "a/1"), ("../x", b"no"))
+    seed("load_tar", "plain", tar(("a", b"one")))
+    seed("load_tar", "gzip", gzip.compress(whole, mtime=0))
+    seed("load_tar", "cut", gzip.compress(whole[:1100], mtime=0))
+    seed("load_tar", "long", gzip.compress(tar(("d/" * 70 + "name", b"value")), mtime=0))
+    stored, packed = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+    seed("load_zip", "stored", zipped(stored, ("a/1", b"one"), ("a/", b""), ("b", b"")))
+    seed("load_zip", "packed", zipped(packed, ("a/1", b"one" * 40), ("./a/1", b"again")))
+    seed("load_zip", "cut", zipped(stored, ("a", b"one"))[:-10])
+    small = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", bytes(24))
+    seed("load_npy", "small", small)
+    seed("load_npy", "fortran", npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 2, 2), }", bytes(range(16))))
+    seed("load_npy", "large", npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4611686018427387904, 8), }", b""))
+    seed("load_npy", "gzip", gzip.compress(small, mtime=0))
+    seed("load_npz", "two", zipped(stored, ("x.npy", small), ("y.npy", small[:90])))
+    seed("load_npz", "packed", zipped(packed, ("x.npy", small), ("text", b"no array")))
+    seed("load_idx", "images", struct.pack(">HBBIII", 0, 8, 3, 2, 2, 2) + bytes(range(8)))
+    seed("load_idx", "labels", struct.pack(">HBBI", 0, 8, 1, 3) + b"\1\2\3")
+    seed("load_idx", "large", struct.pack(">HBBIII", 0, 14, 3, 0xffffffff, 0xffffffff, 2))
+    seed("load_fasta", "two", b">one a gene\nACGT\nAC\n>two\r\nGGG\r\n")
+    seed("load_fasta", "gzip", gzip.compress(b">one\nACGT\n>one\nTT\n;x\n", mtime=0))
+    seed("load_lines", "text", b"one\ntwo\r\n\nlast \xff")
+    seed("load_lines", "gzip", gzip.compress(b"one\ntwo\n", mtime=0))
+
+
+def lane():
+    def op(kind, how=0, flags=0, number=1, key=0, value=0, aux=0, version=0, payload=b"", manager=0):
+        wide = [struct.pack("<Q", n) if how & 1 << i else bytes([n & 255]) for i, n in enumerate((key, value, aux, version))]
+        return (bytes([9, how, kind, number]) + struct.pack("<H", flags) + b"".join(wide) + (struct.pack("<Q", manager) if how & 16 else b"") +
+                bytes([7, len(payload)]) + payload)
+
+    run, read = b"\x08", b"\x07"
+    put = op(PUT, key=3, value=5, payload=b"keyvalue")
+    get = op(GET, how=8, flags=32, key=3, version=1 << 62, payload=b"key")
+    stream = op(PUT, flags=STREAM, key=1, value=200, payload=b"x", number=2)
+    seed("lane", "put_get", put + get + run + read + op(DEL, key=3, payload=b"key") + op(LEN) + op(STATS) + op(KEYS, key=1, payload=b"k") + run + read)
+    seed("lane", "stream", stream + op(DATA, payload=b"a" * 100, number=2) + run + op(DATA, payload=b"b" * 100, number=2, aux=100, flags=LAST) + run + read)
+    seed("lane", "abort", stream + op(DATA, payload=b"a" * 100, number=2) + op(13, number=2) + run)
+    seed("lane", "area", stream + op(DATA, how=8, flags=512 | LAST, number=2, value=200, version=0) + run + read)
+    seed("lane", "wait", op(GET, flags=WAIT, key=1, payload=b"w") + run + op(CANCEL) + op(4, flags=WAIT, key=1, payload=b"w", number=3) + run)
+    seed("lane", "queue", op(PUT, flags=256, key=1, value=1, payload=b"q1") * 3 + run + op(4, flags=32, key=1, payload=b"q") * 2 + run)
+    seed("lane", "events", op(18, flags=WAIT, key=1, payload=b"k") + put + run + read)
+    seed("lane", "freeze", op(15) + put + run + op(16, payload=b"prefetch") + run)
+    seed("lane", "tail", b"\x02" + struct.pack("<Q", 1 << 40) + run)
+    seed("lane", "head", put + get + run + b"\x03" + struct.pack("<Q", 1 << 40) + get + run)
+    seed("lane", "leases", put + b"\x04" + struct.pack("<QQ", 0, 0xffffffff) + b"\x04" + struct.pack("<QQ", 1, 1 << 20) + run)
+    seed("lane", "length", op(GET, how=32, key=3, payload=b"key") + b"\xff" * 8 + run)
+    seed("lane", "padding", op(1, payload=b"") + run)
+
+
 if __name__ == "__main__":
-    for make in (conn, dump, gpu, key, node_info, rendezvous):
+    for make in (attach, conn, dump, gpu, key, lane, load, node_info, rendezvous):
         make()
