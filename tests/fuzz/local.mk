@@ -40,7 +40,7 @@ EXTRA_DIST += tests/fuzz/fake_dict.c tests/fuzz/fake_dict.h tests/fuzz/load.h te
 endif
 check_PROGRAMS += $(fuzz_targets)
 TESTS += $(fuzz_targets)
-EXTRA_DIST += tests/fuzz/corpus tests/fuzz/run
+EXTRA_DIST += tests/fuzz/corpus tests/fuzz/run tests/fuzz/seeds.py
 
 # main(): with libFuzzer its own.
 check_LTLIBRARIES += tests/fuzz/libseeds.la
