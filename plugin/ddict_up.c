@@ -38,6 +38,8 @@ struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
+    int over;      /* its stdout is closed */
+    int late;      /* it has not answered in time, and is waited for no more */
     char srun[40]; /* of the managers: "PID/TICKS" */
     int loading;   /* it has just said that it loads: it gets more time */
     int loads;     /* it once said so */
@@ -50,6 +52,7 @@ struct up {
 };
 static struct up *ups; /* one, or one for each component */
 static size_t nups;
+static struct pollfd *polled; /* [2 * nups] */
 static const char *unstarted; /* why there is one less */
 
 void up_arg(struct up_args *a, const char *fmt, ...) {
@@ -201,39 +204,72 @@ static void err_relay(struct up *u) {
     }
 }
 
-/* Follow the child's lines until it is ready or has failed, or until its end. -1: that took too
- * long. */
-static int up_follow(struct up *u, int until_end, int timeout_ms) {
+/* Read what the child prints on stdout. */
+static void out_read(struct up *u) {
+    char buf[4096];
+    ssize_t n = read(u->out, buf, sizeof buf);
+
+    if (n > 0)
+        lines_feed(&u->lines, buf, (size_t)n, on_line, u);
+    else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+        u->over = 1;
+}
+
+/* It will not become ready. */
+static int up_failed(const struct up *u) {
+    return !u->ready && (u->pid == 0 || u->over || u->why[0] != '\0');
+}
+
+static int up_awaited(const struct up *u, int until_end) {
+    return u->pid > 0 && !u->over && !u->late && (until_end || !u->ready);
+}
+
+/* Fill polled with the children that are waited for; how many these are. -1: one will not become
+ * ready. *busy: one has just said that it loads, or at its end that it saves. */
+static int ups_polled(int until_end, int *busy) {
+    int awaited = 0;
+    size_t i;
+
+    *busy = 0;
+    for (i = 0; i < nups; i++) {
+        struct up *u = &ups[i];
+        int is = up_awaited(u, until_end);
+
+        if (!until_end && up_failed(u))
+            return -1;
+        *busy |= until_end ? u->saving : u->loading;
+        u->loading = u->saving = 0;
+        polled[2 * i] = (struct pollfd){.fd = is ? u->out : -1, .events = POLLIN};
+        polled[2 * i + 1] = (struct pollfd){.fd = is ? u->err : -1, .events = POLLIN};
+        awaited += is;
+    }
+    return awaited;
+}
+
+/* Follow the lines of all children until all are ready or one has failed, or until all have ended.
+ * -1: that took too long. */
+static int ups_follow(int until_end, int timeout_ms) {
     struct deadline limit;
-    int left;
+    int left, busy;
+    size_t i;
 
     deadline_start(&limit, timeout_ms);
-    while (until_end || (!u->ready && u->why[0] == '\0')) {
-        struct pollfd p[2] = {{.fd = u->out, .events = POLLIN}, {.fd = u->err, .events = POLLIN}};
-        char buf[4096];
-        ssize_t n;
-
-        if (u->loading && !until_end)
+    while (ups_polled(until_end, &busy) > 0) {
+        if (busy)
             deadline_start(&limit, timeout_ms);
-        if (u->saving && until_end)
-            deadline_start(&limit, timeout_ms);
-        u->loading = u->saving = 0;
         left = deadline_left(&limit, SLICE_MS);
         if (left == 0)
             return -1;
         if (interrupted && !until_end)
             return 0;
-        if (poll(p, 2, left) <= 0)
+        if (poll(polled, 2 * nups, left) <= 0)
             continue;
-        if (p[1].revents != 0)
-            err_relay(u);
-        if (p[0].revents == 0)
-            continue;
-        n = read(u->out, buf, sizeof buf);
-        if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-            return 0;
-        if (n > 0)
-            lines_feed(&u->lines, buf, (size_t)n, on_line, u);
+        for (i = 0; i < nups; i++) {
+            if (polled[2 * i + 1].revents != 0)
+                err_relay(&ups[i]);
+            if (polled[2 * i].revents != 0)
+                out_read(&ups[i]);
+        }
     }
     return 0;
 }
@@ -263,12 +299,14 @@ static void up_reap(struct up *u, int kill_it) {
 /* One more, without a child yet. NULL: no memory. */
 static struct up *up_new(void) {
     struct up *more = realloc(ups, (nups + 1) * sizeof *more);
+    struct pollfd *more_polled = realloc(polled, 2 * (nups + 1) * sizeof *more_polled);
 
-    if (!more) {
+    ups = more ? more : ups;
+    polled = more_polled ? more_polled : polled;
+    if (!more || !more_polled) {
         unstarted = "out of memory";
         return NULL;
     }
-    ups = more;
     ups[nups] = (struct up){.in = -1, .out = -1, .err = -1, .lines = {.max = LINE_KEPT}};
     return &ups[nups++];
 }
@@ -311,22 +349,10 @@ int up_spawn(const struct up_args *a, char *const *envp, int own_stderr) {
     return 0;
 }
 
-/* Until all are ready, or one has failed: that one. */
-static struct up *ups_follow(int timeout_ms, int *rc) {
+/* One has failed, or we are to end. The others have begun, and end as at the end of srun. */
+static void ups_stop(void) {
     size_t i;
-
-    for (i = 0; i < nups; i++) {
-        *rc = ups[i].pid > 0 ? up_follow(&ups[i], 0, timeout_ms) : 0;
-        if (!ups[i].ready)
-            return &ups[i];
-    }
-    return NULL;
-}
-
-/* One has failed, or we are to end; late: the one that gave no answer. The others have begun, and
- * end as at the end of srun. */
-static void ups_stop(const struct up *late) {
-    size_t i;
+    int rc;
 
     for (i = 0; i < nups; i++) {
         end_close(&ups[i].in);
@@ -334,11 +360,24 @@ static void ups_stop(const struct up *late) {
             kill(ups[i].pid, SIGTERM);
     }
     for (i = 0; i < nups; i++)
-        if (ups[i].pid > 0) {
-            int rc = &ups[i] == late ? -1 : up_follow(&ups[i], 1, 4 * DD_STOP_MS);
+        if (ups[i].pid > 0 && ups[i].late)
+            up_reap(&ups[i], 1);
+    rc = ups_follow(1, 4 * DD_STOP_MS);
+    for (i = 0; i < nups; i++) /* what failed cleans up, and says why */
+        if (ups[i].pid > 0)
+            up_reap(&ups[i], rc < 0 && !ups[i].over && ups[i].ready);
+}
 
-            up_reap(&ups[i], rc < 0 && (&ups[i] == late || ups[i].ready));
-        }
+/* Of those that are not ready the one that has said most. NULL: all are. */
+static struct up *ups_unready(void) {
+    struct up *found = NULL;
+    size_t i;
+
+    for (i = 0; i < nups; i++)
+        if (!ups[i].ready && (!found || (up_failed(&ups[i]) && !up_failed(found)) ||
+                              (ups[i].why[0] != '\0' && found->why[0] == '\0')))
+            found = &ups[i];
+    return found;
 }
 
 const char *up_wait(const struct settings *site, void (*say)(const char *line)) {
@@ -347,23 +386,27 @@ const char *up_wait(const struct settings *site, void (*say)(const char *line)) 
     struct up *failed;
     sigset_t mask;
     size_t i;
-    int rc = 0;
+    int rc;
 
     start_times(site, &times);
     for (i = 0; i < nups; i++)
         ups[i].say = say;
     signals_take(1, &mask, before);
-    failed = ups_follow(times.create_ms + times.ready_ms + times.elect_ms + SPARE_MS, &rc);
+    rc =
+        unstarted ? 0 : ups_follow(0, times.create_ms + times.ready_ms + times.elect_ms + SPARE_MS);
     signals_take(0, &mask, before);
+    failed = ups_unready();
     if (!failed && !unstarted)
         return NULL;
-    ups_stop(rc < 0 ? failed : NULL); /* what failed cleans up, and says why */
+    for (i = 0; i < nups; i++)
+        ups[i].late = rc < 0 && !ups[i].ready && !up_failed(&ups[i]);
+    ups_stop();
     if (interrupted)
         return failed && failed->loads
                    ? "interrupted before all data was in the dictionary (^C, scancel, or the "
                      "time limit, against which loading counts)"
                    : "interrupted before the managers were ready";
-    if (!failed)
+    if (unstarted)
         return unstarted;
     if (failed->why[0] != '\0')
         return failed->why;
@@ -376,7 +419,7 @@ const char *up_watches(void) {
 
 void up_leave(void) {
     struct up *u = ups;
-    int rc = up_follow(u, 1, 2 * DD_STOP_MS);
+    int rc = ups_follow(1, 2 * DD_STOP_MS);
 
     for (;;) { /* what it printed last */
         struct pollfd p = {.fd = u->err, .events = POLLIN};
@@ -408,23 +451,24 @@ static void up_tell(const struct up *u, const char *text, void (*say)(const char
 void up_end(void (*say)(const char *line), void (*complain)(const char *line)) {
     size_t i;
 
-    for (i = 0; i < nups; i++)
+    for (i = 0; i < nups; i++) {
         end_close(&ups[i].in);
+        ups[i].say = say;
+    }
+    ups_follow(1, DD_DRAIN_MS + DD_DRAIN_GRACE_MS + 4 * DD_STOP_MS);
     for (i = 0; i < nups; i++) {
         struct up *u = &ups[i];
-        int rc;
+        int late = !u->over;
 
         if (u->pid == 0)
             continue;
-        u->say = say;
-        rc = up_follow(u, 1, DD_DRAIN_MS + DD_DRAIN_GRACE_MS + 4 * DD_STOP_MS);
-        up_reap(u, rc < 0);
+        up_reap(u, late);
         if (u->why[0] != '\0')
             up_tell(u, u->why, complain);
         else if (!u->ended)
             up_tell(u,
-                    rc < 0 ? "the managers did not end in time"
-                           : "`ddict up` was killed; the dictionary is gone",
+                    late ? "the managers did not end in time"
+                         : "`ddict up` was killed; the dictionary is gone",
                     complain);
         if (u->summary[0] != '\0')
             up_tell(u, u->summary, say);

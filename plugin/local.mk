@@ -26,6 +26,11 @@ tests_unit_plugin_options_SOURCES = tests/unit/plugin_options.c tests/unit/launc
 tests_unit_plugin_options_CPPFLAGS = $(AM_CPPFLAGS) $(SLURM_CPPFLAGS) $(XXHASH_CFLAGS) \
   $(CHECK_CFLAGS) -I$(top_srcdir) -I$(top_srcdir)/tests/unit
 tests_unit_plugin_options_LDADD = libplugin.la $(CHECK_LIBS)
+check_PROGRAMS += tests/unit/plugin_up
+TESTS += tests/unit/plugin_up
+tests_unit_plugin_up_SOURCES = tests/unit/plugin_up.c tests/unit/launch_test.h
+tests_unit_plugin_up_CPPFLAGS = $(tests_unit_plugin_options_CPPFLAGS)
+tests_unit_plugin_up_LDADD = libplugin.la $(CHECK_LIBS)
 check_PROGRAMS += tests/unit/plugin_srun_detach
 TESTS += tests/unit/plugin_srun_detach
 tests_unit_plugin_srun_detach_SOURCES = tests/unit/plugin_srun_detach.c tests/unit/launch_test.h \
