@@ -8,6 +8,8 @@
 #define DD_MANAGERS_MAX 65535u
 /* managers of one node; the counter block of a lease chunk has one row each */
 #define DD_LOCAL_MANAGERS_MAX 256u
+/* components of a heterogeneous job, as Slurm allows (MAX_HET_JOB_COMPS) */
+#define DD_COMPONENTS_MAX 128
 /* bytes; below it the index and one run of each common size class do not fit */
 #define DD_MANAGER_MEM_MIN (4ull << 20)
 /* bytes for the managers of a node without keys: views of large values, and the node cache */
@@ -287,6 +289,11 @@
 #define DD_STEP_SAY_MS    5000 /* a progress line after so long */
 /* an answer of slurmctld to scontrol; a busy one takes many seconds */
 #define DD_SCONTROL_MS 60000
+/* so often scontrol is asked for a step of a component that it may not have; scontrol itself tries
+ * for some 10 s */
+#define DD_STEP_ASKS 4
+/* between two of these */
+#define DD_STEP_ASK_MS 500
 /* waiting for attached ranks after the end was asked for */
 #define DD_DRAIN_MS 5000
 /* from SIGTERM, with --results: for ranks to give their last and for these to be written; with

@@ -272,10 +272,9 @@ int command_read(char *const *argv, char *const *envp, int timeout_ms, char **te
             dd_error(rc, "%s did not answer within %d s", argv[0], timeout_ms / 1000);
         else if (rc < 0)
             dd_error(rc, "%s: %s", argv[0], strerror(-rc));
-        else if (status != 0 && tail[0] != '\0')
-            rc = dd_error(-EIO, "%s", tail);
         else if (status != 0)
-            rc = dd_error(-ENODATA, "Slurm's command failed without a word");
+            rc = dd_error(len > 0 ? -ENODATA : -EIO, "%s",
+                          tail[0] != '\0' ? tail : "Slurm's command failed without a word");
         else if (!*text && !(*text = calloc(1, 1)))
             rc = -ENOMEM;
     }

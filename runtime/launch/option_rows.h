@@ -64,7 +64,7 @@ ROW(JOBID, "jobid", .variable = "SLURM_JOB_ID", .argument = "J", .kind = KIND_TE
     .of = STARTERS, .help = "in Slurm job J"),
 ROW(STEP, "step", .argument = "S", .kind = KIND_TEXT, .is_good = is_number, .want = "a number",
     .of = STARTERS, .help = "on the nodes of step S of that job"),
-ROW(COMPONENT, "component", .argument = "K", .kind = KIND_NUMBER, .high = 127, .want = "a number from 0 to 127",
+ROW(COMPONENT, "component", .argument = "K", .kind = KIND_NUMBER, .high = DD_COMPONENTS_MAX - 1, .want = "a number from 0 to 127",
     .of = OF_UP | INTERNAL, .help = "on the nodes of the K-th component of that step"),
 ROW(FOREGROUND, "foreground", .of = OF_UP, .help = "stay, and end the dictionary when stdin ends"),
 ROW(MPI, "mpi", .word = "mpi", .argument = "TYPE", .kind = KIND_TEXT, .is_good = is_mpi, .want = "auto, none, or a type of `srun --mpi=list`", OURS(.text = "auto"),

@@ -112,7 +112,7 @@ static int groups_parse(const char *text, size_t n, struct key_nodes *nodes) {
     memcpy(copy, text, n);
     copy[n] = '\0';
     for (word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
-        if (nodes->groups == KEY_GROUPS || count_parse(word, 0, 127, &group) < 0)
+        if (nodes->groups == KEY_GROUPS || count_parse(word, 0, DD_COMPONENTS_MAX - 1, &group) < 0)
             return -EINVAL;
         nodes->group[nodes->groups++] = (int)group;
     }

@@ -21,6 +21,7 @@
 
 #include "startup_lines.h"
 #include <base/clock.h>
+#include <base/defaults.h>
 #include <base/error.h>
 
 #include <poll.h>
@@ -38,6 +39,8 @@ enum starter_state {
 };
 #define STARTER_FDS  2
 #define STARTER_TAIL 8192 /* bytes kept of what it says on stderr */
+/* bytes of "4294967295.4294967295 " for each component that a job may have */
+#define STARTER_STEPS (DD_COMPONENTS_MAX * 24)
 
 struct starter {
     enum starter_state state;
@@ -64,9 +67,8 @@ struct starter {
     char **node_infos; /* ours, [nodes]: wire-up by stdio; NULL without */
     uint32_t node_infos_n;
     int sruns; /* one for each component of a heterogeneous job */
-    /* of as many components as a job may have */
-    char hidden_steps[128 *
-                      24]; /* "J.S" of the hidden step, or of several; "" as long as not known */
+    /* "J.S" of the hidden step, or of several; "" as long as not known */
+    char hidden_steps[STARTER_STEPS];
     int drain_ms, start_s, ready_ms; /* ready_ms: DD_READY_MS, or as start_times() */
     struct deadline limit;           /* of the present state */
     uint64_t say_at;                 /* clock_ms() of the progress line; 0: said */

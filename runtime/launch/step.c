@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASK_TRIES    4 /* scontrol itself tries for some 10 s */
-#define ASK_PAUSE_MS 500
-
 /* The value of a word `key=`, up to the next blank; a word begins after a blank. malloc'ed, or
  * NULL. */
 static char *word_value(const char *text, const char *key) {
@@ -306,8 +303,8 @@ int step_ask(const char *scontrol, char *const *envp, const char *id, char **tex
     char why[DD_ERRMSG_MAX];
     int rc, tries = 0;
 
-    while ((rc = command_read(argv, envp, DD_SCONTROL_MS, text)) == -EIO && ++tries < ASK_TRIES)
-        poll(NULL, 0, ASK_PAUSE_MS);
+    while ((rc = command_read(argv, envp, DD_SCONTROL_MS, text)) == -EIO && ++tries < DD_STEP_ASKS)
+        poll(NULL, 0, DD_STEP_ASK_MS);
     if (rc == -ENODATA) /* it says on its stdout that there is none */
         return dd_error(-ENOENT, "Slurm does not know step %s", id);
     if (rc != -EIO)

@@ -709,9 +709,20 @@ START_TEST(a_slurmctld_that_does_not_answer_is_asked_again) {
     ck_assert_int_gt(tries, 2);
     ck_assert_ptr_null(text);
 
+    ck_assert_int_eq(scontrol_asked("exit 1", &text, &tries), -EAGAIN);
+    ck_assert_int_gt(tries, 2);
+
     ck_assert_int_eq(scontrol_asked("echo Job step 7.0 not found; exit 1", &text, &tries), -ENOENT);
     ck_assert_str_eq(dd_errmsg(), "Slurm does not know step 7.0");
     ck_assert_int_eq(tries, 1);
+    /* a site's scontrol may warn of something each time */
+    ck_assert_int_eq(scontrol_asked("echo Job step 7.0 not found; echo old slurm.conf >&2; exit 1",
+                                    &text, &tries),
+                     -ENOENT);
+    ck_assert_int_eq(tries, 1);
+    ck_assert_int_eq(scontrol_asked("echo \"$2 $3\"; echo old slurm.conf >&2", &text, &tries), 0);
+    ck_assert_str_eq(text, "step 7.0\n");
+    free(text);
 }
 END_TEST
 
