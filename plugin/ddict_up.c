@@ -32,7 +32,8 @@
 /* `ddict up` keeps the deadlines; ours are later, for the case that it hangs itself */
 #define SPARE_MS      30000
 #define LAST_WORDS_MS 200
-#define LINE_KEPT     4096 /* bytes; longer lines (the report) are not for us */
+#define LINE_KEPT     4096                   /* bytes; longer lines (the report) are not for us */
+#define LINE_CAP      (NAME_CAP + LINE_KEPT) /* with whose it is */
 
 struct up {
     pid_t pid;        /* 0: none */
@@ -118,6 +119,25 @@ void up_args_site(struct up_args *a, int ac, char **av) {
         up_option(a, OPT_SITE, av[i]);
 }
 
+/* With the dictionary's name if there are several, or, as long as that is not known, with which of
+ * the step's components it is of. */
+static void up_name(const struct up *u, const char *text, char *line, size_t cap) {
+    if (nups < 2)
+        snprintf(line, cap, "%s", text);
+    else if (u->name[0] != '\0')
+        snprintf(line, cap, "%s: %s", u->name, text);
+    else
+        snprintf(line, cap, "component %zu of %zu of the step: %s", (size_t)(u - ups) + 1, nups,
+                 text);
+}
+
+static void up_tell(const struct up *u, const char *text, void (*say)(const char *line)) {
+    char line[LINE_CAP];
+
+    up_name(u, text, line, sizeof line);
+    say(line);
+}
+
 static void on_line(void *arg, char *line) {
     struct up *u = arg;
     const char *rest;
@@ -147,7 +167,7 @@ static void on_line(void *arg, char *line) {
         u->unsaved = 1;
         /* fall through */
     case LINE_WARN:
-        u->say(rest);
+        up_tell(u, rest, u->say);
         break;
     case LINE_SUMMARY:
         snprintf(u->summary, sizeof u->summary, "%s", rest);
@@ -381,6 +401,7 @@ static struct up *ups_unready(void) {
 }
 
 const char *up_wait(const struct settings *site, void (*say)(const char *line)) {
+    static char why[LINE_CAP];
     struct sigaction before[4];
     struct start_times times;
     struct up *failed;
@@ -408,9 +429,12 @@ const char *up_wait(const struct settings *site, void (*say)(const char *line)) 
                    : "interrupted before the managers were ready";
     if (unstarted)
         return unstarted;
-    if (failed->why[0] != '\0')
-        return failed->why;
-    return rc < 0 ? "no answer from `ddict up`" : "`ddict up` ended without a word";
+    up_name(failed,
+            failed->why[0] != '\0' ? failed->why
+            : rc < 0               ? "no answer from `ddict up`"
+                                   : "`ddict up` ended without a word",
+            why, sizeof why);
+    return why;
 }
 
 const char *up_watches(void) {
@@ -438,14 +462,6 @@ int up_unsaved(void) {
         if (ups[i].unsaved)
             return 1;
     return 0;
-}
-
-/* With its name, if there are several. */
-static void up_tell(const struct up *u, const char *text, void (*say)(const char *line)) {
-    char line[NAME_CAP + DD_ERRMSG_MAX + 2];
-
-    snprintf(line, sizeof line, "%s%s%s", nups > 1 ? u->name : "", nups > 1 ? ": " : "", text);
-    say(line);
 }
 
 void up_end(void (*say)(const char *line), void (*complain)(const char *line)) {

@@ -45,10 +45,12 @@ START_TEST(all_become_ready_and_end) {
     uint64_t ms;
 
     begin(READY END);
-    begin("sleep 0.2; " READY "echo ddict1 summary 1 key; " END);
+    begin("echo ddict1 warn slow disk; sleep 0.2; " READY
+          "echo ddict1 summary 1 key; echo ddict1 warn slow net; " END);
     ck_assert_ptr_null(ready_wait(&ms));
     up_end(say, say);
-    ck_assert_str_eq(said, "1.2.0.3: 1 key\n");
+    ck_assert_str_eq(said, "component 2 of 2 of the step: slow disk\n"
+                           "1.2.0.3: slow net\n1.2.0.3: 1 key\n");
 }
 END_TEST
 
@@ -58,7 +60,7 @@ START_TEST(a_start_that_fails_ends_the_wait_for_all) {
     begin("sleep 0.2; " READY END);
     begin("while read -r x; do :; done");
     begin("echo ddict1 error no room");
-    ck_assert_str_eq(ready_wait(&ms), "no room");
+    ck_assert_str_eq(ready_wait(&ms), "component 3 of 3 of the step: no room");
     ck_assert_uint_lt(ms, 4 * DD_STOP_MS);
 }
 END_TEST
@@ -70,7 +72,7 @@ START_TEST(those_that_do_not_end_have_one_time_together) {
     for (i = 0; i < 3; i++)
         begin(READY DEAF);
     begin("sleep 0.5; echo ddict1 error no room");
-    ck_assert_str_eq(ready_wait(&ms), "no room");
+    ck_assert_str_eq(ready_wait(&ms), "component 4 of 4 of the step: no room");
     ck_assert_uint_ge(ms, 4 * DD_STOP_MS);
     ck_assert_uint_lt(ms, 2 * 4 * DD_STOP_MS);
 }
