@@ -33,11 +33,14 @@ static int json_print(const struct figures *f, int n) {
         json_pack("{s:o, s:o}", "managers", all, "total", stats_object(&total)), 17);
 }
 
-static int stats_print(const struct ddict_manager_stats *s, int n, bool json) {
+static int stats_print(ddict_t *d, const struct ddict_manager_stats *s, int n, bool json) {
     struct figures *f = calloc((size_t)n + 1, sizeof *f);
+    unsigned keyed = ddict_keyed_nodes(d);
     int rc = EXIT_FAILED;
-    for (int i = 0; f && i < n; i++)
+    for (int i = 0; f && i < n; i++) {
         stats_from_public(&f[i].s, &s[i], sizeof s[i]);
+        f[i].forwards = s[i].node_id >= keyed;
+    }
     if (f && json)
         rc = json_print(f, n);
     else if (f && figures_print(f, n, false, stdout, 0, terminal_columns(stdout)) >= 0)
@@ -66,7 +69,7 @@ int cmd_stats(int argc, char **argv) {
     if (n < 0) {
         rc = cmd_failed(NULL, n);
     } else {
-        rc = stats_print(s, n, json);
+        rc = stats_print(d, s, n, json);
         free(s);
     }
     ddict_detach(d);

@@ -45,6 +45,8 @@ int figures_total(const struct figures *f, int n, struct manager_stats *total) {
     for (int i = 0; i < n; i++)
         if (f[i].lost)
             lost++;
+        else if (f[i].forwards)
+            stats_merge_forwarder(total, &f[i].s);
         else
             stats_merge(total, &f[i].s);
     total->clients_now = total->clients_peak = 0;

@@ -11,10 +11,10 @@
 
 struct figures {
     struct manager_stats s; /* of a lost manager only manager_id and node are valid */
-    bool lost;
+    bool lost, forwards;    /* forwards: it owns no keys */
 };
 /* Sum the figures of the managers that are not lost, and return how many are lost. A client that
- * several managers of its node count is counted once. */
+ * several managers of its node count is counted once, memory of managers without keys not at all. */
 int figures_total(const struct figures *f, int n, struct manager_stats *total);
 /*
  * Print a line for each manager, their sum, and one line for each remark. after: the dictionary has

@@ -169,6 +169,13 @@ void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
         memcpy(t->wire, s->wire, sizeof t->wire);
 }
 
+void stats_merge_forwarder(struct manager_stats *t, const struct manager_stats *s) {
+    struct manager_stats m = *s;
+    m.total_bytes = m.total_used_bytes = m.pool_free_space = 0;
+    memset(m.free_blocks, 0, sizeof m.free_blocks);
+    stats_merge(t, &m);
+}
+
 static json_t *json_text(const char *s, size_t cap) {
     json_t *j = json_stringn(s, strnlen(s, cap));
     return j ? j : json_string("?"); /* not UTF-8 */

@@ -79,6 +79,8 @@ int stats_read(struct manager_stats *s, const void *sent, size_t len);
 /* Sum of counts and bytes into total. Ids and names: those of total are kept. Maxima, percentiles
  * and uptime: the larger one. State: the first that is not 0. */
 void stats_merge(struct manager_stats *total, const struct manager_stats *s);
+/* The same for a manager that owns no keys: its memory is not the dictionary's. */
+void stats_merge_forwarder(struct manager_stats *total, const struct manager_stats *s);
 /* JSON object text, malloc'ed, NULL without memory. Field names as in the struct; free_blocks is
  * {"<bytes>": count}, turns {"<microseconds>": count}. */
 char *stats_json(const struct manager_stats *s);

@@ -34,10 +34,12 @@ uint32_t figures_total(const struct supervisor *s, struct manager_stats *total) 
     uint32_t lost = 0;
     memset(total, 0, sizeof *total);
     for (uint32_t m = 0; m < s->managers; m++) {
-        if (s->figures[m].have)
+        if (!s->figures[m].have)
+            lost++;
+        else if (deal_owns(&s->deal, m))
             stats_merge(total, &s->figures[m].stats);
         else
-            lost++;
+            stats_merge_forwarder(total, &s->figures[m].stats);
     }
     return lost;
 }

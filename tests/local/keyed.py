@@ -113,10 +113,17 @@ def the_record_and_the_commands_know_all_managers():
             ddict(d, 3, "put", "a", "1")
             check(ddict(d, 2, "get", "a") == b"1\n" or ddict(d, 2, "get", "a") == b"1", "get")
             check(b"a" in ddict(d, 3, "ls"), "ls")
-            check(len(json.loads(ddict(d, 3, "stats", "--json"))["managers"]) == 4, "stats")
+            stats = json.loads(ddict(d, 3, "stats", "--json"))
+            check(len(stats["managers"]) == 4, "stats")
+            of_owners = sum(m["total_used_bytes"] for m in stats["managers"] if m["node_id"] < 2)
+            check((stats["total"]["total_bytes"], stats["total"]["total_used_bytes"]) == (64 * MIB, of_owners), "total %r" % stats["total"])
             d.end()
         with open(record) as f:
-            start = next(e for e in map(json.loads, f) if e["event"] == "start")
+            events = {e["event"]: e for e in map(json.loads, f)}
+        start, total = events["start"], events["job_end"]["total"]
+        check(total["total_bytes"] == 64 * MIB, "record %r" % total)
+        report = ddict(d, 0, "report", record)
+        check(b"4 managers on 4 nodes, keys on 2 of them, 64.0 MiB" in report, "%r" % report)
         check((start["managers"], start["keyed_nodes"], len(start["nodes"]), start["total_bytes"]) == (4, 2, 4, 64 * MIB), "record %r" % start)
     finally:
         if os.path.exists(record):

@@ -107,6 +107,17 @@ static struct manager_stats sample(uint64_t k) {
     return s;
 }
 
+START_TEST(memory_of_a_manager_without_keys_is_not_summed) {
+    struct manager_stats t = sample(2), s = sample(3);
+    stats_merge_forwarder(&t, &s);
+    ck_assert_uint_eq(t.total_bytes, sample(2).total_bytes);
+    ck_assert_uint_eq(t.total_used_bytes, sample(2).total_used_bytes);
+    ck_assert_double_eq_tol(t.pool_utilization, 25, 1e-9);
+    ck_assert_uint_eq(t.free_blocks[12], sample(2).free_blocks[12]);
+    ck_assert_uint_eq(t.puts, 30);
+}
+END_TEST
+
 START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     struct manager_stats t = sample(2), s = sample(3);
     strcpy(s.node, "n2");
@@ -276,6 +287,7 @@ END_TEST
 UNIT_MAIN("base_stats", an_empty_histogram_has_zero_percentiles,
           every_single_value_comes_back_within_an_eighth, percentiles_of_a_uniform_set_are_right,
           values_beyond_the_last_bucket_give_the_maximum,
+          memory_of_a_manager_without_keys_is_not_summed,
           merge_sums_counts_and_keeps_names_and_takes_larger_maxima,
           turns_are_counted_by_powers_of_two, the_json_text_has_every_figure,
           the_json_text_is_read_back_as_it_was,

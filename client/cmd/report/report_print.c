@@ -85,7 +85,7 @@ static const char *reason_text(const json_t *end) {
 }
 
 struct extent {
-    json_int_t managers, nodes, bytes;
+    json_int_t managers, nodes, keyed, bytes; /* keyed: nodes whose managers own keys, or 0 */
 };
 
 /* The size of the dictionary: from the start line, else from the final figures (manager m is on
@@ -93,6 +93,7 @@ struct extent {
 static struct extent extent_of(const struct dictionary *d, const struct figures *f, int n) {
     struct extent x = {number_of_row(d->start, "managers"),
                        (json_int_t)json_array_size(json_object_get(d->start, "nodes")),
+                       number_of_row(d->start, "keyed_nodes"),
                        number_of_row(d->start, "total_bytes")};
     if (d->start)
         return x;
@@ -128,6 +129,8 @@ static void title_print(const struct dictionary *d, const struct figures *f, int
                    x.managers == 1 ? "" : "s");
     if (x.nodes > 0)
         report_put(out, " on %" JSON_INTEGER_FORMAT " node%s", x.nodes, x.nodes == 1 ? "" : "s");
+    if (x.keyed > 0 && x.keyed < x.nodes)
+        report_put(out, ", keys on %" JSON_INTEGER_FORMAT " of them", x.keyed);
     if (x.bytes > 0)
         report_put(out, ", %s", size_format(size, sizeof size, (uint64_t)x.bytes));
 }
@@ -243,12 +246,14 @@ static void steps_print(const struct dictionary *d, FILE *out, int columns) {
 /* malloc'ed array of n; NULL without memory. */
 static struct figures *figures_of(const struct dictionary *d, int *n) {
     const json_t *all = json_object_get(d->end, "managers");
+    json_int_t keyed = number_of_row(d->start, "keyed_nodes");
     struct figures *f = calloc(json_array_size(all) + 1, sizeof *f);
     *n = (int)json_array_size(all);
     for (int i = 0; f && i < *n; i++) {
         const json_t *m = json_array_get(all, (size_t)i);
         stats_parse(m, &f[i].s);
         f[i].lost = json_is_true(json_object_get(m, "lost"));
+        f[i].forwards = keyed > 0 && f[i].s.node_id >= keyed;
     }
     return f;
 }
