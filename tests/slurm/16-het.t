@@ -184,8 +184,10 @@ clean_after "nothing_is_left_of_a_cancelled_component"
 sub sh -c 'rm -f het-runs'
 sub srun -N1 -n1 --ddict-mem=96M sh -c 'touch het-runs; sleep 60' : -N2 -n2 sleep 60 >"$out" 2>&1 </dev/null &
 for ((i = 0; i < 600; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
-# the first is srun, the second its child, which ends the step
-kill -KILL "$("$devcluster" ps ctl | awk '$5 ~ /(^|\/)srun$/ && / -N1 -n1 --ddict-mem=96M/ { print $2; exit }')"
+# srun has a child that looks the same, and ends the step; its pid may be the lower one
+"$devcluster" ps ctl | awk '$5 ~ /(^|\/)srun$/ && / -N1 -n1 --ddict-mem=96M/ { print $2 }' | while read -r pid; do
+    grep -qsx srun "/proc/$(ps -o ppid= -p "$pid" | tr -d ' ')/comm" || echo "$pid"
+done | xargs kill -KILL
 wait $!
 is "srun_is_killed" "$?" 137
 clean_after "nothing_is_left_when_srun_is_killed"
