@@ -297,7 +297,7 @@ static void *wait_for_many(void *arg) {
         if (ddict_owner(here, key[i], (size_t)n) == 1)
             w[i] = (struct ddict_want){.key = key[i], .klen = (size_t)n}, i++;
     }
-    ddict_get_many(here, w, N, DDICT_WAIT, 3000);
+    ddict_get_many(here, w, N, DDICT_WAIT, 8000);
     for (i = 0; i < N; i++) {
         ck_assert_msg(w[i].status == DDICT_EBUSY || w[i].status == -ETIMEDOUT, "%d", w[i].status);
         __atomic_fetch_add(w[i].status == DDICT_EBUSY ? &refused : &waited, 1, __ATOMIC_RELAXED);
@@ -316,7 +316,7 @@ START_TEST(any_number_of_waiting_requests_leaves_room_for_the_puts_that_they_wai
     char key[32];
     for (unsigned i = 0; i < 10; i++)
         for (unsigned m = 0; m < 3; m++)
-            ok(ddict_put(here, key, key_of(here, m, i, key, sizeof key), "x", 1, 0, 1500));
+            ok(ddict_put(here, key, key_of(here, m, i, key, sizeof key), "x", 1, 0, 6000));
     for (unsigned i = 0; i < 8; i++)
         pthread_join(t[i], NULL);
     ck_assert_msg(refused >= 8 * 1024 - 4096 - 1024 && waited >= 2000, "%u refused, %u waited",

@@ -75,7 +75,11 @@ is "they_cannot_save_into_one_folder" "$?" 1
 has "and_it_says_what_to_do" 'srun: error: ddict: --ddict-save with --ddict-scope=component: .* use .ddict save.'
 t "ranks_of_several_dictionaries_meet_by_none_of_them" sub srun -N1 -n1 --ddict-mem=96M --ddict-scope=component "$ddict" runtime : -N2 -n3 "$ddict" runtime
 has_not "but_by_PMIx_alone" 'the dictionary'
-t "a_job_without_components_may_have_inherited_their_number" sub env SLURM_HET_SIZE=2 srun -N1 -n1 --ddict-mem=96M --ddict-scope=component "$ddict" put inherited yes
+if sub env SLURM_HET_SIZE=2 srun -N1 -n1 true >"$out" 2>&1; then
+    t "a_job_without_components_may_have_inherited_their_number" sub env SLURM_HET_SIZE=2 srun -N1 -n1 --ddict-mem=96M --ddict-scope=component "$ddict" put inherited yes
+else
+    echo "skipped a_job_without_components_may_have_inherited_their_number: this srun refuses it itself: $(tail -n 1 "$out")"
+fi
 t "without_components_it_is_the_step_s" sub srun -N2 -n2 --ddict-mem=96M --ddict-scope=component sh -c 'echo "in $DDICT_NAME"'
 is "as_its_name_says" "$(grep -Ec '^in [0-9]+\.[0-9]+\.0$' "$out")" 2
 rm -rf ddict-*.jsonl het-saved*

@@ -30,14 +30,15 @@ awk '/^ *>/ { if (/\/ddict\.so\(/ && !done) { done = 1; f = $0; sub(/.*ddict\.so
      { call = $0; done = 0 }' "$trace/all" >"$trace/ours"
 cut -d' ' -f1,2 "$trace/ours" | sort | uniq -c >"$out"
 task='^(task_begin|step_name|component_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|socket_connect|attach_.*|receive_once|user_is_one)$' oom='^(oom_open|oom_first_by|score_set)$' note='^(slurmd_log_prepare|slurmd_log_hand_over|slurmd_log_write|step_pipe_make|step_pipe_is_writable|step_pipe_take|is_ours)$'
-others() { awk -v t="$task" -v n="$note" -v o="$oom" "$1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
+# brk: malloc() of any of them
+others() { awk -v t="$task" -v n="$note" -v o="$oom" "\$2 != \"brk\" && $1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
 has "the_trace_sees_the_plugin_in_the_task" '(task_begin|step_name) geteuid'
 has "the_trace_sees_the_plugin_in_the_managers_step" 'step_pipe_take read'
 is "no_other_function_makes_a_system_call" "$(others '$1 !~ t && $1 !~ n && $1 !~ o')" ""
 # /proc/self/oom_score_adj, opened before the user is known to be one, so by root; written by the user
 is "oom_score_adj_is_opened_and_written_and_nothing_else" "$(others '$1 ~ o && $2 !~ /^(openat|write|close)$/')" ""
 is "the_task_looks_for_its_dictionary_and_does_nothing_else" "$(others '$1 ~ t && $2 !~ /^(geteuid|socket|connect|close|[gs]etsockopt|fcntl|sendmsg|recvmsg|poll|access)$/ &&
-    ($1 != "user_is_one" || $2 !~ /^(openat|read|fstat|newfstatat)$/)')" ""
+    ($1 != "user_is_one" || $2 !~ /^(openat|read|fstat|newfstatat|lseek)$/)')" ""
 is "and_is_not_root" "$(awk '$2 == "geteuid" && $3 == 0' "$trace/ours")" ""
 is "nor_is_any_process_that_does_so" "$(awk -v t="$task" '$1 ~ t { pid[$5] = $1 } $2 == "geteuid" && $3 > 0 { user[$5] } END { for (p in pid) if (!(p in user)) print pid[p] }' "$trace/ours")" ""
 is "nor_opens_to_write" "$(awk -v o="$oom" '$1 !~ o && $2 == "openat" && $4 ~ /^O_/ && $4 !~ /^O_RDONLY/' "$trace/ours")" ""
