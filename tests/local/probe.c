@@ -322,14 +322,14 @@ static void self_unread(const char *key) {
         first = first ? first : m.id;
         raw_send(&r, lane, &m, key, NULL, 0);
     }
-    unsigned there = answers_there(&l->cq), was = 0;
+    unsigned there = 0, was = 0;
+    uint64_t taken = 0, one = lane_round(MSG_HEADER + (uint32_t)klen);
     for (uint64_t end = clock_ms() + 20000; (there == 0 || there != was) && clock_ms() < end;) {
-        was = there;
         usleep(100000);
+        was = there;
+        taken = __atomic_load_n(head, __ATOMIC_ACQUIRE) - from; /* before the answers are counted */
         there = answers_there(&l->cq);
     }
-    uint64_t taken = __atomic_load_n(head, __ATOMIC_ACQUIRE) - from,
-             one = lane_round(MSG_HEADER + (uint32_t)klen);
     must(there > 0 && there < GETS, "%u answers in CQ of %d", there, (int)GETS);
     must(taken <= there * one + one, "%llu bytes have left SQ with %u answers",
          (unsigned long long)taken, there);
