@@ -8,6 +8,7 @@
 #include "store.h"
 #include <base/io.h>
 #include <base/size.h>
+#include <base/vec.h>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,12 +21,37 @@
 #define PATH_BYTES 1024
 #define NO_LIMIT   (1ull << 62) /* v1 says "none" with a number near 2^63 */
 
+/* Files of a cgroup that are read again and again. */
+enum level_file { LEVEL_MAX, LEVEL_HIGH, LEVEL_USED, LEVEL_STAT, LEVEL_FILES };
+static const char *const level_files[2][LEVEL_FILES] = {{[LEVEL_MAX] = "memory.limit_in_bytes",
+                                                         [LEVEL_USED] = "memory.usage_in_bytes",
+                                                         [LEVEL_STAT] = "memory.stat"},
+                                                        {[LEVEL_MAX] = "memory.max",
+                                                         [LEVEL_HIGH] = "memory.high",
+                                                         [LEVEL_USED] = "memory.current",
+                                                         [LEVEL_STAT] = "memory.stat"}};
+
+/* One of our cgroups. */
+struct level {
+    bool v2;
+    size_t mount;             /* bytes of dir before the cgroup's path */
+    char dir[2 * PATH_BYTES]; /* its folder */
+    /*
+     * Open since we know of it; -1: it has none. To open a file takes memory of the kernel, even
+     * where there is none, and above memory.high the kernel stops us for up to 2 s each time: who
+     * looks at seven files a second would do nothing else.
+     */
+    int fd[LEVEL_FILES];
+};
 struct memory_cgroup {
     bool found, v2;
     char mount[PATH_BYTES]; /* the hierarchy's root as we see it */
     char path[PATH_BYTES];  /* ours below it, "" at the root */
+    struct level *levels;   /* from our own up to the root of what is mounted */
+    size_t levels_n, levels_cap;
 };
 static struct memory_cgroup cgroups[2]; /* v1, v2 */
+static int meminfo = -1;                /* /proc/meminfo, open for the same reason */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static __thread char limit_name[PATH_BYTES + 64];
 
@@ -85,34 +111,81 @@ static void each_line(const char *file, void (*fn)(char *line)) {
     fclose(f);
 }
 
-void memlimit_find_in(const char *cgroup, const char *mountinfo) {
-    memset(cgroups, 0, sizeof cgroups);
-    each_line(cgroup, cgroup_line);
-    each_line(mountinfo, mount_line);
-}
-
-void memlimit_find(void) {
-    memlimit_find_in("/proc/self/cgroup", "/proc/self/mountinfo");
-}
-
-/* Text of a small file into buf; false when it cannot be read. */
-static bool file_read(const char *dir, const char *file, char *buf, size_t cap) {
+static int file_open(const char *dir, const char *file) {
     char path[2 * PATH_BYTES + 64];
     snprintf(path, sizeof path, "%s/%s", dir, file);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t n = read_all(fd, buf, cap - 1);
-    close(fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static bool text_read(int fd, char *buf, size_t cap) {
+    ssize_t n = read_all_at(fd, buf, cap - 1, 0);
     buf[n > 0 ? n : 0] = 0;
     return n > 0;
 }
 
-static uint64_t number_read(const char *dir, const char *file, uint64_t otherwise) {
+/* Text of a small file into buf; false when it cannot be read. */
+static bool file_read(const char *dir, const char *file, char *buf, size_t cap) {
+    int fd = file_open(dir, file);
+    if (fd < 0)
+        return false;
+    bool read = text_read(fd, buf, cap);
+    close(fd);
+    return read;
+}
+
+static uint64_t level_number(const struct level *l, enum level_file f, uint64_t otherwise) {
     char buf[64];
-    if (!file_read(dir, file, buf, sizeof buf) || *buf < '0' || *buf > '9')
+    if (l->fd[f] < 0 || !text_read(l->fd[f], buf, sizeof buf) || *buf < '0' || *buf > '9')
         return otherwise;
     return strtoull(buf, NULL, 10);
+}
+
+/* --- the levels --- */
+static void level_open(struct level *l) {
+    for (int f = 0; f < LEVEL_FILES; f++)
+        l->fd[f] = level_files[l->v2][f] ? file_open(l->dir, level_files[l->v2][f]) : -1;
+}
+
+static void levels_close(struct memory_cgroup *c) {
+    for (size_t i = 0; i < c->levels_n; i++)
+        for (int f = 0; f < LEVEL_FILES; f++)
+            if (c->levels[i].fd[f] >= 0)
+                close(c->levels[i].fd[f]);
+    free(c->levels);
+}
+
+static void levels_open(struct memory_cgroup *c) {
+    struct level l = {.v2 = c->v2, .mount = strlen(c->mount)};
+    char *up;
+    if (!c->found)
+        return;
+    snprintf(l.dir, sizeof l.dir, "%.*s%.*s", PATH_BYTES - 1, c->mount, PATH_BYTES - 1, c->path);
+    do {
+        if (VEC_ROOM(&c->levels, &c->levels_cap, c->levels_n + 1, 8) < 0)
+            return;
+        level_open(&l);
+        c->levels[c->levels_n++] = l;
+        up = strrchr(l.dir + l.mount, '/');
+        if (up)
+            *up = 0;
+    } while (up);
+}
+
+void memlimit_find_in(const char *cgroup, const char *mountinfo) {
+    for (int i = 0; i < 2; i++)
+        levels_close(&cgroups[i]);
+    memset(cgroups, 0, sizeof cgroups);
+    each_line(cgroup, cgroup_line);
+    each_line(mountinfo, mount_line);
+    for (int i = 0; i < 2; i++)
+        levels_open(&cgroups[i]);
+    if (meminfo >= 0)
+        close(meminfo);
+    meminfo = file_open("/proc", "meminfo");
+}
+
+void memlimit_find(void) {
+    memlimit_find_in("/proc/self/cgroup", "/proc/self/mountinfo");
 }
 
 /* The number behind "name" at the start of a line. */
@@ -127,39 +200,18 @@ static uint64_t field_value(const char *text, const char *name) {
     return 0;
 }
 
-static uint64_t files_droppable(const char *dir, bool v2) {
+static uint64_t files_droppable(const struct level *l) {
     char buf[8192];
-    if (!file_read(dir, "memory.stat", buf, sizeof buf))
+    if (l->fd[LEVEL_STAT] < 0 || !text_read(l->fd[LEVEL_STAT], buf, sizeof buf))
         return 0;
-    return v2 ? field_value(buf, "inactive_file") + field_value(buf, "active_file")
-              : field_value(buf, "total_inactive_file") + field_value(buf, "total_active_file");
+    return l->v2 ? field_value(buf, "inactive_file") + field_value(buf, "active_file")
+                 : field_value(buf, "total_inactive_file") + field_value(buf, "total_active_file");
 }
 
 /* What is left below limit when `reserve` of it stays free. */
 static uint64_t limit_left(uint64_t limit, uint64_t used) {
     uint64_t reserve = limit / 8 < DD_MEM_RESERVE ? limit / 8 : DD_MEM_RESERVE;
     return used + reserve < limit ? limit - used - reserve : 0;
-}
-
-/* One of our cgroups, from our own up to the root of what is mounted. */
-struct level {
-    bool v2;
-    size_t mount;             /* bytes of dir before the cgroup's path */
-    char dir[2 * PATH_BYTES]; /* its folder */
-};
-
-static bool level_first(struct level *l, const struct memory_cgroup *c) {
-    l->v2 = c->v2;
-    l->mount = strlen(c->mount);
-    snprintf(l->dir, sizeof l->dir, "%.*s%.*s", PATH_BYTES - 1, c->mount, PATH_BYTES - 1, c->path);
-    return c->found;
-}
-
-static bool level_next(struct level *l) {
-    char *up = strrchr(l->dir + l->mount, '/');
-    if (up)
-        *up = 0;
-    return up;
 }
 
 static void limit_call(const struct level *l, const char *what, uint64_t limit) {
@@ -169,15 +221,15 @@ static void limit_call(const struct level *l, const char *what, uint64_t limit) 
 }
 
 static uint64_t level_high(const struct level *l) {
-    return l->v2 ? number_read(l->dir, "memory.high", NO_LIMIT) : NO_LIMIT;
+    return level_number(l, LEVEL_HIGH, NO_LIMIT);
 }
 
 static uint64_t level_used(const struct level *l) {
-    return number_read(l->dir, l->v2 ? "memory.current" : "memory.usage_in_bytes", 0);
+    return level_number(l, LEVEL_USED, 0);
 }
 
 static uint64_t level_max(const struct level *l) {
-    return number_read(l->dir, l->v2 ? "memory.max" : "memory.limit_in_bytes", NO_LIMIT);
+    return level_number(l, LEVEL_MAX, NO_LIMIT);
 }
 
 /* Above memory.high the kernel slows us to a crawl, so that is a limit, too. */
@@ -192,19 +244,18 @@ static uint64_t level_room(const struct level *l, uint64_t limit) {
     uint64_t used = level_used(l);
     if (limit_left(limit, used) >= 4 * (uint64_t)DD_MEM_RESERVE)
         return limit_left(limit, used);
-    uint64_t files = files_droppable(l->dir, l->v2);
+    uint64_t files = files_droppable(l);
     return limit_left(limit, used > files ? used - files : 0);
 }
 
 static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
-    struct level l;
-    for (bool more = level_first(&l, c); more; more = level_next(&l)) {
-        uint64_t max = level_max(&l), high = level_high(&l), limit = high < max ? high : max;
-        uint64_t here = level_room(&l, limit);
+    for (const struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+        uint64_t max = level_max(l), high = level_high(l), limit = high < max ? high : max;
+        uint64_t here = level_room(l, limit);
         if (here >= *room)
             continue;
         *room = here;
-        limit_call(&l, high < max ? "memory.high" : "the memory limit", limit);
+        limit_call(l, high < max ? "memory.high" : "the memory limit", limit);
     }
 }
 
@@ -215,7 +266,7 @@ uint64_t memlimit_room(const char **limit) {
     if (limit)
         *limit = limit_name;
     strcpy(limit_name, "no limit");
-    if (file_read("/proc", "meminfo", buf, sizeof buf) && field_value(buf, "MemAvailable")) {
+    if (meminfo >= 0 && text_read(meminfo, buf, sizeof buf) && field_value(buf, "MemAvailable")) {
         uint64_t total = field_value(buf, "MemTotal") << 10,
                  free_now = field_value(buf, "MemAvailable") << 10;
         room = limit_left(total, total > free_now ? total - free_now : 0);
@@ -227,9 +278,8 @@ uint64_t memlimit_room(const char **limit) {
 }
 
 static uint64_t cgroup_limit(const struct memory_cgroup *c, uint64_t least) {
-    struct level l;
-    for (bool more = level_first(&l, c); more; more = level_next(&l)) {
-        uint64_t limit = level_limit(&l);
+    for (const struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+        uint64_t limit = level_limit(l);
         if (limit < least)
             least = limit;
     }
@@ -243,13 +293,13 @@ uint64_t memlimit_total(void) {
 }
 
 bool memlimit_slowed(const char **limit) {
-    struct level l;
+    const struct memory_cgroup *c = &cgroups[1];
     pthread_once(&once, memlimit_find);
     *limit = limit_name;
-    for (bool more = level_first(&l, &cgroups[1]); more; more = level_next(&l)) {
-        uint64_t high = level_high(&l);
-        if (high < NO_LIMIT && level_used(&l) > high) {
-            limit_call(&l, "memory.high", high);
+    for (const struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+        uint64_t high = level_high(l);
+        if (high < NO_LIMIT && level_used(l) > high) {
+            limit_call(l, "memory.high", high);
             return true;
         }
     }
@@ -260,16 +310,16 @@ bool memlimit_slowed(const char **limit) {
 const char *memlimit_reached(void) {
     char text[4096];
     uint64_t least = NO_LIMIT;
-    struct level l;
     pthread_once(&once, memlimit_find);
     limit_name[0] = 0;
     for (int i = 0; i < 2; i++)
-        for (bool more = level_first(&l, &cgroups[i]); more; more = level_next(&l)) {
-            uint64_t max = level_max(&l);
-            bool reached = l.v2 && file_read(l.dir, "memory.events.local", text, sizeof text) &&
+        for (size_t n = 0; n < cgroups[i].levels_n; n++) {
+            const struct level *l = &cgroups[i].levels[n];
+            uint64_t max = level_max(l);
+            bool reached = l->v2 && file_read(l->dir, "memory.events.local", text, sizeof text) &&
                            field_value(text, "oom") > 0;
             if (max < least || (reached && max < NO_LIMIT))
-                limit_call(&l, "the memory limit", max);
+                limit_call(l, "the memory limit", max);
             if (reached)
                 return limit_name;
             least = max < least ? max : least;

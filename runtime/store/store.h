@@ -290,7 +290,9 @@ bool memlimit_slowed(const char **limit);
 /* The limit for which the kernel has ended a process of ours, as memlimit_room() names one; "" where
  * nobody knows. */
 const char *memlimit_reached(void);
-void memlimit_find(void); /* look again which cgroup we are in; otherwise done once a process */
+/* Look again which cgroup we are in; otherwise done once a process. Also for a child that has closed
+ * all descriptors: those of its parent are not used any more. */
+void memlimit_find(void);
 /* The same from other files than those of /proc/self, for tests. */
 void memlimit_find_in(const char *cgroup, const char *mountinfo);
 

@@ -279,6 +279,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     dup2(null,
          STDOUT_FILENO); /* so that the reader of ddictd's stdout sees its end when ddictd ends */
     close_others(keep, sizeof keep / sizeof *keep);
+    memlimit_find(); /* ddictd's files of it are closed now */
     munmap(s->status_page, sizeof *s->status_page);
     setup.id = mgr->id;
     setup.managers = s->managers;

@@ -11,19 +11,20 @@
 #define GIB (1ull << 30)
 
 /* --- files as the test wants them: path and text; all other paths of /proc and /sys/fs/cgroup do
- * not exist --- */
+ * not exist. Who has one open sees what is put into it later --- */
 static struct {
     const char *path;
-    char text[600];
+    int memory; /* a memfd */
 } file[24];
-static int files;
+static int files, opened;
 
 static int fake(const char *path) {
+    char name[32];
+    opened++;
     for (int i = 0; i < files; i++)
         if (strcmp(file[i].path, path) == 0) {
-            int fd = (int)syscall(SYS_memfd_create, "fake", 1u);
-            syscall(SYS_pwrite64, fd, file[i].text, strlen(file[i].text), 0);
-            return fd;
+            snprintf(name, sizeof name, "/proc/self/fd/%d", file[i].memory);
+            return (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
         }
     errno = ENOENT;
     return -1;
@@ -52,10 +53,12 @@ static void put_file(const char *path, const char *fmt, ...) {
     while (i < files && strcmp(file[i].path, path))
         i++;
     if (i == files)
-        files++;
+        file[files++].memory = (int)syscall(SYS_memfd_create, "fake", 1u);
     file[i].path = path;
+    ck_assert_int_eq(ftruncate(file[i].memory, 0), 0);
+    ck_assert_int_eq((int)lseek(file[i].memory, 0, SEEK_SET), 0);
     va_start(ap, fmt);
-    vsnprintf(file[i].text, sizeof file[i].text, fmt, ap);
+    vdprintf(file[i].memory, fmt, ap);
     va_end(ap);
 }
 
@@ -74,12 +77,17 @@ static const char *limit_text(void) {
     return limit;
 }
 
+static void files_remove(void) {
+    while (files > 0)
+        close(file[--files].memory);
+}
+
 static void before(void) {
-    files = 0;
+    files_remove();
     memory(64 * GIB, 40 * GIB);
 }
 static void after(void) {
-    files = 0;
+    files_remove();
     box_close();
     memlimit_find();
 }
@@ -177,6 +185,20 @@ START_TEST(what_is_above_memory_high_is_slowed) {
 }
 END_TEST
 
+/* To open a file takes memory, for which the kernel would stop us. */
+START_TEST(a_look_at_the_limits_opens_nothing) {
+    const char *limit;
+    v2_tree();
+    put_file("/cg/system.slice/job_7/step_1/memory.high", "max\n");
+    put_file("/cg/system.slice/job_7/memory.high", "%llu\n", 512 * MIB);
+    ck_assert_uint_eq(room(), 0);
+    opened = 0;
+    ck_assert(memlimit_slowed(&limit));
+    memlimit_room(&limit);
+    ck_assert_int_eq(opened, 0);
+}
+END_TEST
+
 START_TEST(the_limit_that_was_reached_is_named) {
     v2_tree();
     memlimit_find();
@@ -188,7 +210,7 @@ START_TEST(the_limit_that_was_reached_is_named) {
     put_file("/cg/system.slice/job_7/memory.events.local", "low 0\nhigh 0\nmax 9\noom 2\n");
     ck_assert_str_eq(memlimit_reached(),
                      "the memory limit of cgroup /system.slice/job_7 (4.0 GiB)");
-    files = 0;
+    files_remove();
     put_file("/proc/self/cgroup", "0::/a\n");
     put_file("/proc/self/mountinfo", V2_MOUNT);
     memlimit_find();
@@ -251,7 +273,6 @@ START_TEST(files_that_make_no_sense_are_no_limit) {
     put_file("/cg/a/memory.current", "-5\n");
     put_file("/proc/meminfo", "nonsense\n");
     ck_assert_uint_eq(room(), UINT64_MAX);
-    files = 0;
 }
 END_TEST
 
@@ -302,7 +323,8 @@ END_TEST
 UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit,
                the_smallest_ancestor_counts_v2, the_folder_of_a_job_can_be_its_sluid,
                memory_high_counts_as_a_limit, what_is_above_memory_high_is_slowed,
-               the_limit_that_was_reached_is_named, file_pages_that_can_be_dropped_are_room,
-               the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
-               of_a_small_limit_an_eighth_is_kept, files_that_make_no_sense_are_no_limit,
-               the_arena_stops_before_the_limit_and_names_it, populating_stops_before_the_limit)
+               a_look_at_the_limits_opens_nothing, the_limit_that_was_reached_is_named,
+               file_pages_that_can_be_dropped_are_room, the_smallest_ancestor_counts_v1,
+               a_container_sees_its_cgroup_as_the_root, of_a_small_limit_an_eighth_is_kept,
+               files_that_make_no_sense_are_no_limit, the_arena_stops_before_the_limit_and_names_it,
+               populating_stops_before_the_limit)
