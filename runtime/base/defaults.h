@@ -337,8 +337,11 @@
 #define DD_CONNECT_MS   5000
 #define DD_PEER_BEAT_MS 1000  /* heartbeat between the nodes' ddictd */
 #define DD_PEER_LOST_MS 10000 /* silence of a node after which it is lost */
-/* of it: then fresh connections look whether it lives, one a beat: TCP would try the old one again
- * only after 6, 12, 25 s */
+/* ... of a node that said it is above memory.high: the kernel stops its ddictd for 2 s whenever that
+ * takes memory, and a client that attaches makes it do so several times */
+#define DD_PEER_SLOWED_MS 60000
+/* of DD_PEER_LOST_MS: then fresh connections look whether it lives, one a beat: TCP would try the
+ * old one again only after 6, 12, 25 s */
 #define DD_PEER_QUIET_MS 3000
 /* a connection is kept so long though the other kernel answers nothing: more than DD_PEER_LOST_MS,
  * for whether a node is lost is its ddictd's to say */

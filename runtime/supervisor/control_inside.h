@@ -2,8 +2,9 @@
 /*
  * control_inside.h - shared by the files of control.h: control.c, what is known and said of the
  * nodes; control_links.c, the connections to other ddictds. Both ends of one send a beat every
- * DD_PEER_BEAT_MS. A node that is silent for DD_PEER_LOST_MS, or whose connection ends without being
- * announced, is lost. One thread.
+ * DD_PEER_BEAT_MS. A node that is silent for DD_PEER_LOST_MS, for DD_PEER_SLOWED_MS where its last
+ * beat said that the kernel slows it, or whose connection ends without being announced, is lost.
+ * One thread.
  */
 #ifndef DDICT_SUPERVISOR_CONTROL_INSIDE_H
 #define DDICT_SUPERVISOR_CONTROL_INSIDE_H
@@ -23,6 +24,7 @@ struct ctl_conn { /* a connection to another ddictd */
     uint64_t quiet, quiet_at;
     /* by the clock of our timers: what comes late because we were stopped is not late */
     uint64_t heard;
+    bool slowed; /* as its beats say: it is above memory.high, and may be late */
 };
 struct node_state {
     struct ctl_conn *child; /* a child */

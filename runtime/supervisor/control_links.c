@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define YOUNG_MS 100u /* between beats while a connection is in its handshake */
+#define YOUNG_MS    100u /* between beats while a connection is in its handshake */
+#define BEAT_SLOWED 1u   /* aux of a BEAT */
 
 void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_t aux,
                    const void *payload, size_t len) {
@@ -58,6 +59,8 @@ static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void
     if (cc->dead)
         return 0;
     ctl_conn_heard(cc);
+    if (m->type == MSG_CTL_BEAT)
+        cc->slowed = m->aux == BEAT_SLOWED;
     struct control_said said = {.from = cc == s->control->parent ? FROM_PARENT
                                         : s->node_id == 0        ? FROM_CHILD
                                                                  : FROM_ORPHAN,
@@ -172,7 +175,8 @@ static struct ctl_conn *ctl_conn_new(struct supervisor *s) {
     return cc;
 }
 
-/* Our parent is quiet: does it answer a new connection? */
+/* Our parent is quiet: does it answer a new connection? One that the kernel slows is not asked: it
+ * would have to take memory for each, and stop for it. */
 static void parent_probe(struct control *c, uint64_t now) {
     struct supervisor *s = c->s;
     if (c->probe && now - c->probe->began < DD_PEER_BEAT_MS * 1000000ull)
@@ -180,7 +184,7 @@ static void parent_probe(struct control *c, uint64_t now) {
     if (c->probe)
         c->probe->dead = true;
     c->probe = NULL;
-    if (!c->parent || !c->parent->up || c->released ||
+    if (!c->parent || !c->parent->up || c->parent->slowed || c->released ||
         now - c->parent->heard < DD_PEER_QUIET_MS * 1000000ull)
         return;
     struct ctl_conn *cc = ctl_conn_new(s);
@@ -213,11 +217,12 @@ static void beat_fire(struct timer *t) {
         young |= !cc->up;
         if (!cc->up)
             continue;
-        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX, 0, NULL, 0);
-        if (now >
-            cc->heard + (DD_PEER_LOST_MS + DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2) * 1000000ull) {
-            char how[64];
-            snprintf(how, sizeof how, "silent for %d s", DD_PEER_LOST_MS / 1000);
+        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX, s->slowed_to ? BEAT_SLOWED : 0, NULL, 0);
+        unsigned limit = cc->slowed ? DD_PEER_SLOWED_MS : DD_PEER_LOST_MS;
+        if (now > cc->heard + (limit + DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2) * 1000000ull) {
+            char how[96];
+            snprintf(how, sizeof how, "silent for %u s%s", limit / 1000,
+                     cc->slowed ? ", since the kernel slowed it (memory.high)" : "");
             cc->dead = true;
             if (cc == c->parent)
                 parent_lost(s, how);

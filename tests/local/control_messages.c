@@ -125,10 +125,14 @@ static bool is_heard(unsigned type) {
     return heard & bit_of(type);
 }
 
-static void say(unsigned type, size_t len) {
+static void say_with(unsigned type, uint64_t aux, size_t len) {
     static const char payload[8192];
-    struct msg m = {.type = (uint16_t)type, .manager = UINT32_MAX};
+    struct msg m = {.type = (uint16_t)type, .manager = UINT32_MAX, .aux = aux};
     ck_assert_int_eq(conn_send(conn, &m, payload, len, NULL, 0, NULL, NULL), 0);
+}
+
+static void say(unsigned type, size_t len) {
+    say_with(type, 0, len);
 }
 
 static void begin(void) {
@@ -226,6 +230,28 @@ START_TEST(what_only_a_parent_says_is_refused) {
 }
 END_TEST
 
-UNIT_MAIN("control messages", messages_as_they_should_be_are_heard,
-          a_payload_where_there_should_be_none_is_refused, a_payload_of_another_length_is_refused,
-          what_only_a_parent_says_is_refused)
+/* Node 0 hears nothing more of us for so long, or closes the connection before. */
+static void silent_for(unsigned ms) {
+    for (uint64_t end = clock_ms() + ms; !is_down && clock_ms() < end;) {
+        io_wait(us.epoll_fd, 20);
+        conn_tick(conn, clock_ns());
+    }
+}
+
+START_TEST(a_node_that_the_kernel_slows_has_more_time) {
+    begin();
+    say_with(MSG_CTL_BEAT, 1, 0);
+    silent_for(DD_PEER_LOST_MS + 4 * DD_PEER_BEAT_MS);
+    ck_assert(!is_down);
+    say(MSG_CTL_BEAT, 0);
+    silent_for(DD_PEER_LOST_MS + 20 * DD_PEER_BEAT_MS);
+    ck_assert(is_down);
+    const char *error = line_await("ddict1 error ");
+    ck_assert_msg(strstr(error, "silent for 10 s") != NULL, "%s", error);
+    end();
+}
+END_TEST
+
+UNIT_MAIN("control messages", a_node_that_the_kernel_slows_has_more_time,
+          messages_as_they_should_be_are_heard, a_payload_where_there_should_be_none_is_refused,
+          a_payload_of_another_length_is_refused, what_only_a_parent_says_is_refused)
