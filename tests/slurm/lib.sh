@@ -18,18 +18,22 @@ mapfile -t nodes < <("$devcluster" nodes 2>/dev/null)
 cd "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/home/ddict-test" || exit 1 # jobs start here; records go to where jobs start
 need_nodes() { [ ${#nodes[@]} -ge "$1" ] || { echo "needs $1 nodes"; exit 77; }; }
 
+# User-mode Linux has one CPU and slow system calls: what takes a second elsewhere may take four there.
+slow=1
+! grep -q 'User Mode Linux' /proc/cpuinfo || slow=4
+
 # sub CMD... - as the user on the submit host, with a time limit: nothing here may hang
-sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- "$@"; }
+sub() { timeout --foreground --kill-after=5 $((${limit-60} * slow)) "$devcluster" run -- "$@"; }
 
 # terminal WORDS - the same with a terminal of its own. The time limit is outside of it: a `timeout` below the shell that script starts (/bin/sh, where it
 # does not exec its last command) is a group in the background of the terminal, and what it runs is stopped at its first tcsetattr(), for good.
 terminal() {
-    local pid end=$((SECONDS + ${limit-60}))
+    local pid end=$((SECONDS + ${limit-60} * slow))
     SHELL=/bin/sh script -qec "'$devcluster' run -- $*" /dev/null </dev/null &
     pid=$!
     while [ $SECONDS -lt $end ] && kill -0 $pid 2>/dev/null; do sleep 0.1; done
     if kill -0 $pid 2>/dev/null; then
-        echo "(not over after ${limit-60} s; what runs:)"
+        echo "(not over after $((${limit-60} * slow)) s; what runs:)"
         "$devcluster" ps | awk '$5 !~ /^(munged|slurmctld|slurmd|slurmscriptd|:)$/'
         kill -TERM $pid # script ends its shell within 2 s
         wait $pid
@@ -95,7 +99,7 @@ slurm_forgot() {
 }
 # clean_after SENTENCE - within ten seconds (KillWait is 5), and $patience on a busy machine, nothing of the job remains
 clean_after() {
-    local end=$((SECONDS + ${patience-30}))
+    local end=$((SECONDS + ${patience-30} * slow))
     while [ "$SECONDS" -lt "$end" ]; do
         remains >"$out"
         [ -s "$out" ] || { ok "$*"; return 0; }

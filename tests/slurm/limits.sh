@@ -32,7 +32,7 @@ begin() {
 }
 # awaited FILE - the job has made it
 awaited() {
-    local end=$((SECONDS + 150))
+    local end=$((SECONDS + 150 * slow))
     until [ -e "$work/$1" ]; do
         if [ $SECONDS -ge $end ] || ! kill -0 $pid 2>/dev/null; then
             cp "$work/out" "$out"
