@@ -30,7 +30,7 @@ static void end_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role
 
 static void *end_payload_to(struct conn *c, void *arg, const struct msg *m) {
     struct end *e = arg;
-    fuzz_must(m->len > MSG_HEADER && msg_check(m, MSG_LEN_MAX) == 0);
+    fuzz_must(m->len > MSG_HEADER && m->len <= MSG_LEN_MAX && msg_check(m, MSG_LEN_MAX) == 0);
     return m->type == MSG_DATA && !(e->mode & PARTS) ? e->place : NULL;
 }
 

@@ -36,6 +36,8 @@ def conn():
     seed("conn", "changed", bytes([proved | changed, 0]) + bytes(87) + b"\1")
     seed("conn", "unchanged", bytes([proved | changed, 0]) + bytes(88 + 32) + some)
     seed("conn", "sealed", bytes([proved | sealed, 0]) + struct.pack("<I", 32) + bytes(64))
+    larger = struct.pack("<IH", 64 + (1 << 17), REPLY) + bytes(58)
+    seed("conn", "larger", bytes([proved, 0]) + larger + bytes(30))
     seed("conn", "long", bytes([proved, 0]) + struct.pack("<I", 0xffffffff) + bytes(60))
 
 
@@ -157,6 +159,12 @@ def load():
     seed("load_lines", "gzip", gzip.compress(b"one\ntwo\n", mtime=0))
 
 
+def s3_list():
+    words = "".join('<!ENTITY %s "%s">' % (name, (lower * 8 if lower else "x" * 8)) for name, lower in (("a", ""), ("b", "&a;"), ("c", "&b;"), ("d", "&c;")))
+    text = "<!DOCTYPE x [%s]><ListBucketResult><Contents><Key>&d;</Key><Size>1</Size></Contents></ListBucketResult>" % words
+    seed("s3_list", "long", text.encode())
+
+
 def lane():
     def op(kind, how=0, flags=0, number=1, key=0, value=0, aux=0, version=0, payload=b"", manager=0):
         wide = [struct.pack("<Q", n) if how & 1 << i else bytes([n & 255]) for i, n in enumerate((key, value, aux, version))]
@@ -183,5 +191,5 @@ def lane():
 
 
 if __name__ == "__main__":
-    for make in (attach, conn, dump, gpu, key, lane, load, node_info, rendezvous):
+    for make in (attach, conn, dump, gpu, key, lane, load, node_info, rendezvous, s3_list):
         make()
