@@ -281,8 +281,8 @@
 #define DD_GPUS_MS 5000
 /* a task asks where rank 0 of its step is, which Slurm starts at the same time on another node */
 #define DD_RENDEZVOUS_MS 15000
-/* hidden step created -> ready; start_timeout sets another time, and DD_FABRIC_MS, DD_ELECT_MS and
- * DD_FENCE_MS then keep their distance from it (start_times()) */
+/* hidden step created -> ready; start_timeout sets another time, and DD_FABRIC_MS, DD_GATHER_MS,
+ * DD_ELECT_MS and DD_FENCE_MS then keep their distance from it (start_times()) */
 #define DD_READY_MS 10000
 /* waiting for Slurm to create the hidden step (a prolog can take minutes) */
 #define DD_STEP_CREATE_MS 600000
@@ -400,15 +400,22 @@
 #define DD_FAILOVER_ONE_MS 400 /* of this: one node that does not answer */
 #define DD_FAILOVER_MIN_MS 20  /* ... where many did not */
 #define DD_FAILOVER_SHARE  4u  /* each has this part of what is left: ten fit in */
-/* who has lost its parent asks node (id - 1) / this first: one that is asked by so few answers within
+/* the node above a node in the tree is (id - 1) / this. At the wire-up each gives its node infos to so
+ * many; who has lost its parent asks the one above first: one that is asked by so few answers within
  * milliseconds, and two steps go up from 272 nodes */
-#define DD_FAILOVER_CHILDREN 16u
+#define DD_TREE_CHILDREN 16u
 /* the same event (full, refused) is told again at most so often */
 #define DD_NOTE_MS 60000
 /* libfabric looks for its providers, 0.15 s of work, of which a busy machine may give a twentieth
  * at a time; within DD_READY_MS */
-#define DD_FABRIC_MS     8000
-#define DD_FENCE_MS      30000 /* PMIx fence of the wire-up */
+#define DD_FABRIC_MS 8000
+#define DD_FENCE_MS  30000 /* PMIx fence of the wire-up; stdio: until all have said `card` */
+/* from the line `gather` until all ddictds have the node infos of all; within DD_READY_MS, with which
+ * it moves: the sentence of the node that knows why comes before the starter's */
+#define DD_GATHER_MS 8000
+/* a part of it: who cannot reach another node says so this much earlier than that one misses it, and
+ * who waits for another node's verdict waits this much longer */
+#define DD_GATHER_PART   8
 #define DD_S3_CONNECT_MS 10000 /* ddict load from S3: until a connection stands */
 /* without a byte of an answer; then it is tried again. $DDICT_S3_STALL */
 #define DD_S3_STALL_MS 30000

@@ -16,8 +16,8 @@ liblaunch_la_SOURCES = runtime/launch/sizing.c runtime/launch/sizing.h runtime/l
   runtime/launch/sruns.h runtime/launch/starter.c runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h \
   runtime/launch/tasks.c runtime/launch/tasks.h runtime/launch/tasks_end.c \
   runtime/launch/tasks_end.h runtime/launch/up.c runtime/place/meet_ask.c runtime/store/memlimit.c
-liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
-liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS)
+liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS)
+liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS) $(SODIUM_LIBS)
 siteexampledir = $(docdir)/examples
 dist_siteexample_DATA = etc/ddict.conf
 install-data-local: # where the administrator's ddict.conf is looked for

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,22 +150,64 @@ static int input_write(struct starter *s, const char *bytes, size_t n) {
     return 0;
 }
 
-/* srun gives our line to every node. */
-static void node_infos_send(struct starter *s) {
+/* All node infos, in the order of node ids, with a blank between. */
+static char *node_infos_join(const struct starter *s) {
+    size_t n = 0, len;
     uint32_t i;
-    int rc = input_write(s, "cards", 5);
+    char *all;
 
-    for (i = 0; rc == 0 && i < s->nodes; i++) {
-        rc = input_write(s, " ", 1);
-        if (rc == 0)
-            rc = input_write(s, s->node_infos[i], strlen(s->node_infos[i]));
+    for (i = 0; i < s->nodes; i++)
+        n += strlen(s->node_infos[i]) + 1;
+    all = malloc(n);
+    for (i = 0, n = 0; all && i < s->nodes; i++) {
+        len = strlen(s->node_infos[i]);
+        memcpy(all + n, s->node_infos[i], len);
+        n += len;
+        all[n++] = i + 1 < s->nodes ? ' ' : '\0';
     }
-    if (rc == 0)
-        input_write(s, "\n", 1);
+    return all;
+}
+
+/* "gather DIGEST SECRET <node info 0>\n": srun gives our line to every node, so its length does not
+ * depend on their number. NULL: no memory, or no libsodium. */
+static char *gather_line_make(const struct starter *s) {
+    enum { BASE64 = sodium_base64_VARIANT_ORIGINAL };
+    uint8_t digest[STARTUP_DIGEST], secret[STARTUP_SECRET];
+    char digest_text[sodium_base64_ENCODED_LEN(STARTUP_DIGEST, BASE64)];
+    char secret_text[sodium_base64_ENCODED_LEN(STARTUP_SECRET, BASE64)];
+    char *all = sodium_init() < 0 ? NULL : node_infos_join(s), *line = NULL;
+    size_t cap =
+        sizeof "gather   \n" + sizeof digest_text + sizeof secret_text + strlen(s->node_infos[0]);
+
+    if (all)
+        line = malloc(cap);
+    if (line) {
+        crypto_generichash(digest, sizeof digest, (const uint8_t *)all, strlen(all), NULL, 0);
+        randombytes_buf(secret, sizeof secret);
+        sodium_bin2base64(digest_text, sizeof digest_text, digest, sizeof digest, BASE64);
+        sodium_bin2base64(secret_text, sizeof secret_text, secret, sizeof secret, BASE64);
+        snprintf(line, cap, "gather %s %s %s\n", digest_text, secret_text, s->node_infos[0]);
+        sodium_memzero(secret_text, sizeof secret_text);
+        sodium_memzero(secret, sizeof secret);
+    }
+    free(all);
+    return line;
+}
+
+static void node_infos_send(struct starter *s) {
+    char *line = gather_line_make(s);
+
+    if (!line) {
+        starter_stop(s, "no memory for the wire-up, or libsodium does not work here");
+    } else {
+        input_write(s, line, strlen(line));
+        sodium_memzero(line, strlen(line));
+    }
+    free(line);
     node_infos_free(s);
 }
 
-/* "I <base64>": when all are there, every node gets all. */
+/* "I <base64>": when all are there, every node is told where to get them. */
 static void node_info_take(struct starter *s, const char *text) {
     char *rest;
     unsigned long i = strtoul(text, &rest, 10);

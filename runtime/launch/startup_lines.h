@@ -6,6 +6,10 @@
 
 #include <stddef.h>
 
+/* bytes in the line `gather` (STARTUP 2) */
+#define STARTUP_DIGEST 32
+#define STARTUP_SECRET 32
+
 struct lines {
     char *buf; /* ours: the unfinished line */
     size_t len, room;

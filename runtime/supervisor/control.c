@@ -144,7 +144,7 @@ static uint32_t parent_next(const struct supervisor *s) {
     const struct node_state *nodes = s->control->nodes;
     uint32_t id = s->node_id;
     while (id > 0) {
-        id = (id - 1) / DD_FAILOVER_CHILDREN;
+        id = node_above(id);
         if (!nodes[id].dead)
             return id;
     }

@@ -28,6 +28,10 @@
 #include "supervisor.h"
 
 int control_listen(struct supervisor *s);
+/* In the tree of nodes; id > 0. */
+static inline uint32_t node_above(uint32_t id) {
+    return (id - 1) / DD_TREE_CHILDREN;
+}
 
 enum control_from {
     FROM_PARENT = 1,

@@ -9,7 +9,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/control_messages.c runtime/supervisor/control_messages.h \
   runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
-  runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/life_events.c \
+  runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/gather.c \
+  runtime/supervisor/gather.h runtime/supervisor/life_events.c \
   runtime/supervisor/life_events.h runtime/supervisor/lifecycle.c \
   runtime/supervisor/lifecycle.h runtime/supervisor/lives.c runtime/supervisor/lives.h \
   runtime/supervisor/main.c runtime/supervisor/manager_events.c \
@@ -62,7 +63,8 @@ tests_unit_supervisor_counts_SOURCES = tests/unit/supervisor_counts.c tests/unit
   runtime/supervisor/life_events.c runtime/supervisor/tasks.c
 tests_unit_supervisor_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_supervisor_counts_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
-tests_local_control_messages_SOURCES = tests/local/control_messages.c tests/unit/unit.h \
+tests_local_control_messages_SOURCES = tests/local/control_messages.c tests/local/gather_line.h \
+  tests/unit/unit.h \
   runtime/supervisor/node_info.c runtime/supervisor/transport.c
 tests_local_control_messages_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS)
 tests_local_control_messages_LDADD = libwire.la libbase.la $(SODIUM_LIBS) $(CHECK_LIBS)

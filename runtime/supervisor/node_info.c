@@ -10,7 +10,9 @@
 #include "transport.h"
 #include <base/error.h>
 
+#include <errno.h>
 #include <netinet/in.h>
+#include <sodium.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +20,7 @@
 
 #define NODE_INFO_MAGIC 0x3644524143444444ull
 
-/* Packed: the starter sends the node infos of a thousand nodes to each of them in one line. */
+/* Packed: each of a thousand nodes is given the node infos of all. */
 struct node_info {
     uint64_t magic;
     uint32_t node_id, managers, keyed_nodes;
@@ -132,6 +134,18 @@ struct node_info *node_info_make(const struct supervisor *s, const char *error, 
     return c;
 }
 
+int node_info_decode(const char *text, size_t len, void **info, size_t *n) {
+    *info = malloc(len + 1);
+    if (!*info)
+        return -ENOMEM;
+    if (sodium_base642bin(*info, len, text, len, NULL, n, NULL, sodium_base64_VARIANT_ORIGINAL) ==
+        0)
+        return 0;
+    free(*info);
+    *info = NULL;
+    return dd_error(DDICT_EPROTO, "a node info is not base64");
+}
+
 int node_info_check(const void *bytes, size_t len, uint32_t node_id) {
     const struct node_info *c = bytes;
     const uint8_t *ports = NULL;
@@ -175,9 +189,33 @@ int node_info_agrees(const struct supervisor *s, const struct node_info *c) {
         c->node_id, c->managers, c->keyed_nodes, s->managers, s->deal.keyed);
 }
 
+/* What follows the addresses. */
+static const uint8_t *addresses_of(const struct node_info *c, struct sockaddr_storage *addr) {
+    const uint8_t *at = c->tail + node_info_head_size(c);
+    for (unsigned a = 0; a < c->naddr; a++)
+        at = address_unpack(&addr[a], at);
+    return at;
+}
+
+static void address_list_set(struct sockaddr_storage *to, int *n, const struct node_info *c,
+                             const struct sockaddr_storage *addr, uint16_t port) {
+    for (*n = 0; *n < c->naddr; ++*n) {
+        to[*n] = addr[*n];
+        port_set(&to[*n], port);
+    }
+}
+
+void node_info_where(const struct node_info *c, char name[NODE_NAME_MAX], struct node_address *to) {
+    struct sockaddr_storage addr[ADDRS_MAX];
+    const char *words = (const char *)addresses_of(c, addr) + c->ports_n * sizeof(uint16_t);
+    snprintf(name, NODE_NAME_MAX, "%.*s", (int)c->node_n, words);
+    address_list_set(to->addr, &to->naddr, c, addr, c->control_port);
+}
+
 void node_info_apply(struct supervisor *s, const struct node_info *c) {
     struct sockaddr_storage addr[ADDRS_MAX];
-    const uint8_t *at = c->tail + node_info_head_size(c);
+    struct node_address control;
+    const uint8_t *at = addresses_of(c, addr);
     char *node = s->node_names[c->node_id];
     if (s->keys)
         memcpy(s->keys[c->node_id], c->key, sizeof c->key);
@@ -188,20 +226,11 @@ void node_info_apply(struct supervisor *s, const struct node_info *c) {
         if (!node_has_keys(s))
             s->spill_bytes = h.spill_bytes;
     }
-    for (unsigned a = 0; a < c->naddr; a++)
-        at = address_unpack(&addr[a], at);
     char provider[FABRIC_NAME_MAX];
     const char *words = (const char *)at + c->ports_n * sizeof(uint16_t);
     snprintf(provider, sizeof provider, "%.*s", (int)c->provider_n, words + c->node_n + c->error_n);
     transport_heard(s, c->node_id, provider);
-    snprintf(node, NODE_NAME_MAX, "%.*s", (int)c->node_n, words);
-    if (s->control_at) {
-        struct node_address *to = &s->control_at[c->node_id];
-        for (to->naddr = 0; to->naddr < c->naddr; to->naddr++) {
-            to->addr[to->naddr] = addr[to->naddr];
-            port_set(&to->addr[to->naddr], c->control_port);
-        }
-    }
+    node_info_where(c, node, s->control_at ? &s->control_at[c->node_id] : &control);
     for (unsigned i = 0; i < c->ports_n; i++, at += sizeof(uint16_t)) {
         uint32_t m = c->node_id + i * s->nodes;
         uint16_t port;
@@ -209,9 +238,6 @@ void node_info_apply(struct supervisor *s, const struct node_info *c) {
             break;
         memcpy(&port, at, sizeof port);
         memcpy(s->peers[m].node, node, NODE_NAME_MAX);
-        for (s->peers[m].naddr = 0; s->peers[m].naddr < c->naddr; s->peers[m].naddr++) {
-            s->peers[m].addr[s->peers[m].naddr] = addr[s->peers[m].naddr];
-            port_set(&s->peers[m].addr[s->peers[m].naddr], port);
-        }
+        address_list_set(s->peers[m].addr, &s->peers[m].naddr, c, addr, port);
     }
 }

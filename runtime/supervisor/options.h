@@ -23,8 +23,9 @@ struct options {
     uint32_t nodes, node_id; /* stdio; pmix finds them */
     char node[NODE_NAME_MAX];
     int drain_ms;
-    /* to become ready; for a taken name; for the node infos of all; for libfabric */
-    int ready_ms, elect_ms, fence_ms, fabric_ms;
+    /* to become ready; for a taken name; for the node infos of all; for the part of it between the
+     * nodes; for libfabric */
+    int ready_ms, elect_ms, fence_ms, gather_ms, fabric_ms;
     bool stay;
     /* the dictionary ends when so many processes have come and gone; 0: otherwise */
     uint32_t tasks;

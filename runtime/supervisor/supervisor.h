@@ -5,7 +5,8 @@
  * thread, one loop (main.c).
  *
  *     main.c        parse, become ready, serve, end
- *     wireup.c      which node are we, the node infos of all (node_info.c)
+ *     wireup.c      which node are we, the node infos of all (node_info.c); gather.c: brings them
+ *                   together where the starter does not
  *     transport.c   what carries the managers' messages
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     managers.c    the managers: processes and sockets; manager_events.c: what they say, their

@@ -6,6 +6,7 @@
  */
 #include "wireup.h"
 
+#include "gather.h"
 #include "node_info.h"
 #include "signals.h"
 #include "startup_output.h"
@@ -73,53 +74,99 @@ int wireup_place(struct supervisor *s) {
 }
 
 /* --- stdio: base64 over the starter --- */
-static int stdio_node_info_print(struct supervisor *s, const void *info, size_t len) {
+static char *node_info_text(const void *info, size_t len) {
     size_t cap = sodium_base64_ENCODED_LEN(len, sodium_base64_VARIANT_ORIGINAL);
-    char *text = malloc(cap), head[32];
-    if (!text)
-        return -ENOMEM;
-    sodium_bin2base64(text, cap, info, len, sodium_base64_VARIANT_ORIGINAL);
-    snprintf(head, sizeof head, "card %u", s->node_id);
-    startup_print_text(head, text);
-    sodium_memzero(text, cap);
-    free(text);
+    char *text = malloc(cap);
+    if (text)
+        sodium_bin2base64(text, cap, info, len, sodium_base64_VARIANT_ORIGINAL);
+    return text;
+}
+
+static bool bytes_parse(char **save, uint8_t *bytes, size_t len) {
+    const char *word = strtok_r(NULL, " \r", save);
+    size_t n;
+    return word &&
+           sodium_base642bin(bytes, len, word, strlen(word), NULL, &n, NULL,
+                             sodium_base64_VARIANT_ORIGINAL) == 0 &&
+           n == len;
+}
+
+/* "gather DIGEST SECRET <node info of node 0>" */
+static int gather_parse(char *line, struct gather_word *word, const char **first) {
+    char *save = NULL;
+    const char *head = strtok_r(line, " \r", &save);
+    if (!head || strcmp(head, "gather") != 0)
+        return dd_error(DDICT_EPROTO, "stdin: a line `gather` was expected: are ddict and ddictd "
+                                      "of the same version?");
+    if (!bytes_parse(&save, word->digest, sizeof word->digest) ||
+        !bytes_parse(&save, word->secret, sizeof word->secret) ||
+        !(*first = strtok_r(NULL, " \r", &save)))
+        return dd_error(DDICT_EPROTO, "stdin: the line `gather` is malformed");
     return 0;
 }
 
-static int stdio_node_infos_parse(struct supervisor *s, char *line, void **infos, size_t *lens) {
-    char *save = NULL, *word = strtok_r(line, " \r", &save);
-    if (!word || strcmp(word, "cards") != 0)
-        return dd_error(DDICT_EPROTO, "stdin: a line `cards` was expected");
+static int node_infos_parse(struct supervisor *s, char *set, void **infos, size_t *lens) {
+    char *save = NULL;
     for (uint32_t i = 0; i < s->nodes; i++) {
-        word = strtok_r(NULL, " \r", &save);
-        if (!word)
-            return dd_error(DDICT_EPROTO, "stdin: %u node infos of %u", i, s->nodes);
-        size_t cap = strlen(word);
-        infos[i] = malloc(cap + 1);
-        if (!infos[i])
-            return -ENOMEM;
-        if (sodium_base642bin(infos[i], cap, word, cap, NULL, &lens[i], NULL,
-                              sodium_base64_VARIANT_ORIGINAL) != 0)
-            return dd_error(DDICT_EPROTO, "stdin: node info %u is not base64", i);
+        const char *word = strtok_r(i == 0 ? set : NULL, " ", &save);
+        int e = word ? node_info_decode(word, strlen(word), &infos[i], &lens[i]) : DDICT_EPROTO;
+        if (e < 0)
+            return dd_error(e, "the node info of node %u of %u is malformed", i, s->nodes);
     }
     return 0;
 }
 
+/* Where the node info of node 0 says that the start ends here, no other is needed. */
+static bool first_suffices(struct supervisor *s, void **infos, size_t *lens, int *e) {
+    char error[256], name[NODE_NAME_MAX];
+    struct node_address where;
+    *e = node_info_check(infos[0], lens[0], 0);
+    if (*e < 0 || node_info_says_exists(infos[0], lens[0]))
+        return true;
+    if (!node_info_error(infos[0], error, sizeof error))
+        return false;
+    node_info_where(infos[0], name, &where);
+    *e = dd_error(-ECANCELED, "node %s: %s", name, error);
+    return true;
+}
+
+static int line_follow(struct supervisor *s, char *line, const char *mine, void **infos,
+                       size_t *lens) {
+    struct gather_word word;
+    const char *first;
+    char *set;
+    int e = gather_parse(line, &word, &first);
+    if (e == 0)
+        e = node_info_decode(first, strlen(first), &infos[0], &lens[0]);
+    if (e == 0 && !first_suffices(s, infos, lens, &e) &&
+        (e = node_infos_gather(s, &word, mine, first, &set)) == 0) {
+        free(infos[0]);
+        infos[0] = NULL;
+        e = node_infos_parse(s, set, infos, lens);
+        free(set);
+    }
+    sodium_memzero(&word, sizeof word);
+    return e;
+}
+
 static int stdio_exchange(struct supervisor *s, const void *info, size_t len, void **infos,
                           size_t *lens) {
-    char *line;
-    int e = stdio_node_info_print(s, info, len);
-    if (e < 0)
-        return e;
-    e = stdin_line_read(s, &line, s->opt.fence_ms);
+    char *line, head[32], *mine = node_info_text(info, len);
+    if (!mine)
+        return -ENOMEM;
+    snprintf(head, sizeof head, "card %u", s->node_id);
+    startup_print_text(head, mine);
+    int e = stdin_line_read(s, &line, s->opt.fence_ms);
     if (e == 0)
-        return dd_error(-EPIPE, "stdin ended before the node infos of the other nodes came");
-    if (e < 0)
-        return dd_error(e, "no node infos of the other nodes on stdin within %d s",
-                        s->opt.fence_ms / 1000);
-    e = stdio_node_infos_parse(s, line, infos, lens);
-    sodium_memzero(line, strlen(line));
-    free(line);
+        e = dd_error(-EPIPE, "stdin ended before the node infos of the other nodes came");
+    else if (e < 0)
+        e = dd_error(e, "no word of the other nodes on stdin within %d s", s->opt.fence_ms / 1000);
+    else {
+        e = line_follow(s, line, mine, infos, lens);
+        sodium_memzero(line, strlen(line));
+        free(line);
+    }
+    free(mine);
     return e;
 }
 

@@ -53,6 +53,8 @@ static const struct msg_rule {
     [MSG_LINK_NUDGE] = {"LINK_NUDGE", ANY, MSGF_LAST},
     [MSG_LINK_TOOK] = {"LINK_TOOK", ANY, MSGF_LAST},
     [MSG_CTL_SAVE] = {"CTL_SAVE", ANY, MSGF_LAST},
+    [MSG_CTL_INFO] = {"CTL_INFO", ANY, MSGF_LAST},
+    [MSG_CTL_INFOS] = {"CTL_INFOS", ANY, MSGF_LAST},
     [MSG_CTL_FREEZE] = {"CTL_FREEZE", ANY, MSGF_LAST},
     [MSG_HOLD] = {"HOLD", NONE, 0},
     [MSG_FREEZE] = {"FREEZE", NONE, 0},

@@ -51,6 +51,8 @@ enum msg_type {
     MSG_LINK_NUDGE,
     MSG_LINK_TOOK,
     MSG_CTL_SAVE,
+    MSG_CTL_INFO,
+    MSG_CTL_INFOS,
     MSG_TYPE_N
 };
 

@@ -14,7 +14,9 @@ check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 check_LTLIBRARIES += tests/local/libclient_dict.la
 tests_local_libclient_dict_la_SOURCES = tests/local/client_dict.c tests/local/client_dict.h \
-  tests/local/client_async.h
+  tests/local/client_async.h tests/local/gather_line.h
+tests_local_libclient_dict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS)
+tests_local_libclient_dict_la_LIBADD = $(SODIUM_LIBS)
 client_test_libs = tests/local/libclient_dict.la libddict.la $(CHECK_LIBS)
 tests_local_client_api_SOURCES = tests/local/client_api.c tests/local/old_program.c
 tests_local_client_api_LDADD = $(client_test_libs)

@@ -2,6 +2,8 @@
 /* client_dict.c - start and stop a dictionary for a test. */
 #include "client_dict.h"
 
+#include "gather_line.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -127,16 +129,19 @@ void dict_start(struct dict *x, int nodes, int managers, uint64_t mem) {
         daemon_start(x, i, managers, mem);
     }
     if (nodes > 1) {
-        size_t at = (size_t)sprintf(cards, "cards");
+        size_t at = 0;
+        uint8_t secret[32];
         for (int i = 0; i < nodes; i++) {
             int id, skip = 0;
             line_await(x->out[i], "ddict1 card ", line, sizeof line);
             ck_assert(sscanf(line, "ddict1 card %d %n", &id, &skip) == 1 && id == i && skip > 0);
-            at += (size_t)snprintf(cards + at, sizeof cards - at, " %s", line + skip);
+            at += (size_t)snprintf(cards + at, sizeof cards - at, "%s%s", i > 0 ? " " : "",
+                                   line + skip);
         }
-        at += (size_t)snprintf(cards + at, sizeof cards - at, "\n");
+        ck_assert_int_ge(sodium_init(), 0);
+        randombytes_buf(secret, sizeof secret);
         for (int i = 0; i < nodes; i++)
-            ck_assert(write(x->in[i], cards, at) == (ssize_t)at);
+            gather_line_write(x->in[i], cards, secret);
     }
     line_await(x->out[0], "ddict1 ready", line, sizeof line);
 }

@@ -3,6 +3,8 @@
 
 Every wait has a limit; leaving the `with` block ends everything that was started and checks that nothing is left.
 """
+import base64
+import hashlib
 import json
 import os
 import random
@@ -86,6 +88,12 @@ def cpu_ms(pid):
     return (int(fields[11]) + int(fields[12])) * 1000.0 / os.sysconf("SC_CLK_TCK")
 
 
+def gather_line(cards, digest=None, secret=None):
+    """What the starter says when it has all cards."""
+    digest = digest or hashlib.blake2b(" ".join(cards).encode(), digest_size=32).digest()
+    return "gather %s %s %s\n" % (base64.b64encode(digest).decode(), base64.b64encode(secret or os.urandom(32)).decode(), cards[0])
+
+
 class Node:
     """One ddictd."""
 
@@ -158,10 +166,11 @@ class Node:
 
 
 class Dictionary:
-    """via: for each node the words before its command, such as those that enter a network namespace. meanwhile(self): before the nodes hear of each other."""
+    """via: for each node the words before its command, such as those that enter a network namespace. meanwhile(self): before the nodes hear of each other.
+    says(self, i): the starter's line for node i where it is not the right one."""
 
     def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None, name=None,
-                 via=None, meanwhile=None):
+                 via=None, meanwhile=None, says=None):
         self.tag = "%d.%x" % (os.getpid(), random.getrandbits(32))
         self.name = name or "%d.local.%s" % (os.getuid(), self.tag)
         self.n = nodes
@@ -179,11 +188,12 @@ class Dictionary:
             full = dict(os.environ, **(env or {}), **((node_env or {}).get(i, {})))
             self.nodes.append(Node(argv, full, self.node_name(i)))
         if nodes > 1:
-            cards = [self.nodes[i].line("card %d " % i).split()[2] for i in range(nodes)]
+            self.cards = [self.nodes[i].line("card %d " % i).split()[2] for i in range(nodes)]
             if meanwhile:
                 meanwhile(self)
-            for node in self.nodes:
-                node.write("cards %s\n" % " ".join(cards))
+            gather = gather_line(self.cards)
+            for i, node in enumerate(self.nodes):
+                node.write(says(self, i) if says else gather)
         if ready:
             self.wait_ready()
 

@@ -4,6 +4,7 @@
  * message whose payload is longer or shorter than it may be, or that a child must not send, closes
  * the connection, so the node is lost; the same message as it should be does not.
  */
+#include "gather_line.h"
 #include "unit.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -91,21 +92,55 @@ static const char *line_await(const char *start) {
 }
 
 /* --- we are node 1 --- */
+static bool has_infos;
+static int on_infos(struct conn *c, void *arg, const struct msg *m, void *payload) {
+    size_t len = m->len - MSG_HEADER;
+    ck_assert_uint_eq(m->type, MSG_CTL_INFOS);
+    ck_assert(m->flags & MSGF_LAST);
+    ck_assert(len == strlen(arg) && memcmp(payload, arg, len) == 0);
+    has_infos = true;
+    return 0;
+}
+static const struct conn_ops infos_ops = {.message = on_infos, .down = on_down};
+
+/* We give node 0 our node info, and get those of all. */
+static void node_infos_gather(const char *mine, char *all) {
+    uint8_t secret[NODES][KEY_SIZE];
+    struct conn_identity me = {
+        .keys = (const uint8_t(*)[KEY_SIZE])secret, .nodes = NODES, .self = US, .wire = SEAL_AUTH};
+    struct msg m = {.type = MSG_CTL_INFO, .manager = US};
+    struct conn *c;
+    randombytes_buf(secret[0], KEY_SIZE);
+    memcpy(secret[1], secret[0], KEY_SIZE);
+    gather_line_write(in, all, secret[0]);
+    has_infos = is_down = false;
+    ck_assert_int_eq(conn_open(&c, us.epoll_fd, &me, ROLE_CONTROL, 0, us.control_at[0].addr,
+                               us.control_at[0].naddr, &infos_ops, all),
+                     0);
+    ck_assert_int_eq(conn_send(c, &m, mine, strlen(mine), NULL, 0, NULL, NULL), 0);
+    while (!has_infos) {
+        ck_assert(!is_down);
+        io_wait(us.epoll_fd, 20);
+        conn_tick(c, clock_ns());
+    }
+    conn_free(c);
+}
+
 static void node_infos_exchange(void) {
-    char text[8192], info[4096];
+    char text[4096], all[8192], info[4096];
     size_t len, other_len;
     struct node_info *mine = node_info_make(&us, NULL, &len);
     const char *other = line_await("ddict1 card 0 ");
     ck_assert_int_eq(sodium_base642bin((unsigned char *)info, sizeof info, other, strlen(other),
                                        NULL, &other_len, NULL, sodium_base64_VARIANT_ORIGINAL),
                      0);
-    dprintf(in, "cards %s ", other);
     sodium_bin2base64(text, sizeof text, (unsigned char *)mine, len,
                       sodium_base64_VARIANT_ORIGINAL);
-    dprintf(in, "%s\n", text);
+    snprintf(all, sizeof all, "%s %s", other, text);
     free(mine);
     ck_assert_int_eq(node_info_check(info, other_len, 0), 0);
     node_info_apply(&us, (struct node_info *)(void *)info);
+    node_infos_gather(text, all);
     ck_assert_int_eq(
         auth_key(keys[0], us.secret_key, us.public_key, us.keys[0], us.identity.dict_id), 0);
 }
@@ -153,12 +188,12 @@ static void begin(void) {
     us.node_names = calloc(NODES, NODE_NAME_MAX);
     us.control_at = calloc(NODES, sizeof *us.control_at);
     auth_pair(us.secret_key, us.public_key);
+    us.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     node_infos_exchange();
     us.identity.keys = (const uint8_t(*)[KEY_SIZE])keys;
     us.identity.nodes = NODES;
     us.identity.self = US;
     us.identity.wire = SEAL_AUTH;
-    us.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     is_down = false;
     heard = 0;
     ck_assert_int_eq(conn_open(&conn, us.epoll_fd, &us.identity, ROLE_CONTROL, 0,

@@ -7,7 +7,7 @@ tests_local_probe_SOURCES = tests/local/probe.c tests/local/probe.h \
 tests_local_probe_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_local_probe_LDADD = libstore.la libwireclient.la libbase.la
 LOCAL_TESTS = tests/local/basics.py tests/local/lifecycle.py tests/local/failures.py \
-  tests/local/hung.py tests/local/outage.py tests/local/election.py tests/local/script.py \
+  tests/local/hung.py tests/local/wireup.py tests/local/outage.py tests/local/election.py tests/local/script.py \
   tests/local/record.py tests/local/report.py tests/local/meet.py tests/local/socket.sh \
   tests/local/bench.py tests/local/peers.py tests/local/load.py tests/local/load_ends.py \
   tests/local/s3.py tests/local/save.py tests/local/strangers.py tests/local/between.py \

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dictionaries for the tests: real ddictd processes on this host, one or several nodes, gone when the test is over."""
 
+import base64
+import hashlib
 import os
 import re
 import selectors
@@ -67,8 +69,10 @@ class Dictionary:
                 self.nodes.append(Node(self.name, args + wireup, f"{self.name}-n{i}"))
             if nodes > 1:
                 cards = [node.wait_line(f"ddict1 card {i} ", START_S).split()[3] for i, node in enumerate(self.nodes)]
+                digest = hashlib.blake2b(" ".join(cards).encode(), digest_size=32).digest()
+                words = ["gather", base64.b64encode(digest).decode(), base64.b64encode(os.urandom(32)).decode(), cards[0]]
                 for node in self.nodes:
-                    node.process.stdin.write(f"cards {' '.join(cards)}\n".encode())
+                    node.process.stdin.write(f"{' '.join(words)}\n".encode())
                     node.process.stdin.flush()
             self.nodes[0].wait_line("ddict1 ready", START_S)
         except BaseException:

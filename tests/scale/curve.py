@@ -9,11 +9,14 @@ a node in the middle, and of node 0. ddictds and managers say at their end how m
 
 Invariants, for each phase: at most SHARE * n * log2(n) messages in all. Where one node speaks with all others it has at most HEAD * n: node 0, which is the
 parent of all; node 1 where node 0 is lost; and the node whose client asks all managers. Any other node has at most OTHER, or TREE where node 0 is lost,
-whatever n is. After a loss one node writes the record, and it has the figures of all that live. One thing grows with n * n, and on no node: what the starter
-writes, because each node gets the node infos of all; a node info has at most CARD bytes.
+whatever n is. After a loss one node writes the record, and it has the figures of all that live. The starter writes each node one line whose length does not
+depend on n. All nodes get the node infos of all from the node above them in a tree: no node sends more than CHILDREN * n of them; a node info has at most
+CARD bytes.
 """
 import argparse
+import base64
 import collections
+import hashlib
 import json
 import math
 import os
@@ -29,11 +32,12 @@ import time
 
 BUILD = os.environ.get("DDICT_BUILD", os.getcwd())
 SHARE, HEAD, OTHER, TREE, CARD = 4, 10, 32, 200, 400
+CHILDREN = 16  # DD_TREE_CHILDREN
 LIMIT = 60.0  # seconds that one phase may take
 
 # Which messages belong to which phase; a line of the table each.
 CONTROL_END = ("CTL_DRAIN", "CTL_DRAINED", "CTL_END", "CTL_STATS", "CTL_STEP", "CTL_DONE")
-LIFE = {"start": ("CTL_READY",), "stats": ("STATS", "REPLY", "DATA", "CREDIT"), "freeze": ("CTL_FREEZE",), "end": CONTROL_END}
+LIFE = {"gather": ("CTL_INFO", "CTL_INFOS"), "start": ("CTL_READY",), "stats": ("STATS", "REPLY", "DATA", "CREDIT"), "freeze": ("CTL_FREEZE",), "end": CONTROL_END}
 LOSS = CONTROL_END + ("CTL_LOST", "CTL_NOTE")
 
 
@@ -118,7 +122,9 @@ class Fleet:
         self.cards = [node.line("card ").split()[2] for node in self.nodes]
 
     def start(self):
-        line = ("cards %s\n" % " ".join(self.cards)).encode()
+        digest = hashlib.blake2b(" ".join(self.cards).encode(), digest_size=32).digest()
+        self.gather = b"gather %s %s %s\n" % (base64.b64encode(digest), base64.b64encode(os.urandom(32)), self.cards[0].encode())
+        line = self.gather
         for node in self.nodes:
             node.write(line)
         self.wait("ready", lambda: self.nodes[0].line("ready") or (self.nodes[0].eof and check(False, self.stderr(self.nodes[0]))))
@@ -243,6 +249,11 @@ class Table:
             self.bad.append("%d nodes, %s: %d %s, more than %d" % (n, phase, value, what, limit))
 
 
+def at_start(node):
+    """Connections that a node opens: to node 0 and, if that is another one, to the node above for the node infos; to node 0 for control."""
+    return 0 if node == 0 else 2 if node <= CHILDREN else 3
+
+
 def life(table, n):
     with Fleet(n) as f:
         f.timed("spawn", f.spawn)
@@ -253,16 +264,20 @@ def life(table, n):
         f.timed("end", f.drain)
         counted = f.counts()
         sizes = [len(c) + 1 for c in f.cards]
-        # Each node says its node info, and the starter gives the line with all to each.
-        table.line(n, "wireup", (2 * n, sum(sizes) + n * sum(sizes)), (2, max(sizes) + sum(sizes)), "", 0, f.seconds["spawn"])
+        # Each node says its node info, and the starter gives the line with that of node 0 to each. The rest is theirs.
+        table.line(n, "wireup", (2 * n, sum(sizes) + n * len(f.gather)), (2, max(sizes) + len(f.gather)), "", 0, f.seconds["spawn"])
         table.limit(n, "wireup", "bytes of a node info", max(sizes), CARD)
+        table.limit(n, "wireup", "bytes of the line for each node", len(f.gather), 2 * CARD)
         opened = [sum(conns[j] for _, conns in counted) for j in (0, 1)]
         check(opened[0] == opened[1], "%d connections opened, %d accepted" % tuple(opened))
+        gathered = sum(map(at_start, range(n))) - (n - 1)
         for phase, kinds in LIFE.items():
-            conns = {"start": n - 1, "stats": opened[0] - (n - 1)}.get(phase)
-            table.row(n, phase, counted, kinds, (0, n - 1), f.seconds[phase], conns)
-        table.limit(n, "start", "control connections of a node that is not 0", max(sum(c) for _, c in counted[1:n - 1]), 4)
-        table.limit(n, "life", "connections", opened[0], 3 * n)
+            conns = {"gather": gathered, "start": n - 1, "stats": opened[0] - (n - 1) - gathered}.get(phase)
+            table.row(n, phase, counted, kinds, (0, n - 1), f.seconds["start" if phase == "gather" else phase], conns)
+        sent = max(of["CTL_INFOS"][1] for of, _ in counted)
+        table.limit(n, "gather", "bytes of node infos that a node sends", sent, CHILDREN * (sum(sizes) + 100))
+        table.limit(n, "start", "connections of ddictds of a node that is not 0", max(sum(c) for _, c in counted[1:n - 1]), 4 + CHILDREN + 2)
+        table.limit(n, "life", "connections", opened[0], 5 * n)
 
 
 def loss(table, n, lost):
@@ -278,7 +293,7 @@ def loss(table, n, lost):
                 continue
             check(whole, "%d nodes, %s: not one record with all figures" % (n, phase))
             counted = f.counts()
-            opened = sum(conns[0] for _, conns in counted) - (n - 1 if lost == 0 else n - 2)
+            opened = sum(conns[0] for _, conns in counted) - sum(at_start(i) for i in range(n) if i != lost)
             table.row(n, phase, counted, LOSS, (0, 1), f.seconds[phase], opened, TREE if lost == 0 else OTHER)
             table.limit(n, phase, "new connections", opened, 2 * n)
             return

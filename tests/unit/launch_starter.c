@@ -411,16 +411,27 @@ START_TEST(much_stderr_blocks_nobody_and_its_end_is_kept) {
 }
 END_TEST
 
-START_TEST(cards_go_round_when_all_are_there) {
-    begin("echo ddict1 start node=0 step=-; echo ddict1 card 1 Yg==; echo ddict1 card 7 eA==; echo "
-          "ddict1 card 1 eg==; echo ddict1 card x; "
-          "sleep 0.1; echo ddict1 start node=1 step=-; echo ddict1 card 0 YQ==; read l; echo "
-          "ddict1 ready $l; cat; echo ddict1 end",
-          2, START_S);
-    turn_until(STARTER_READY);
-    ck_assert_str_eq(s.about, "cards YQ== Yg==");
-    starter_drain(&s);
-    ends(NULL);
+/* BLAKE2b of "YQ== Yg==", from another implementation. */
+#define DIGEST_OF_TWO "0skF5naOtdPte5TN5vbMzxA1mPEH1FIuUIrA4o6uUxs="
+START_TEST(the_digest_of_all_cards_and_the_first_go_round_when_all_are_there) {
+    char digest[64], secret[64], card[64], first[64] = "";
+
+    for (int i = 0; i < 2; i++) {
+        begin("echo ddict1 start node=0 step=-; echo ddict1 card 1 Yg==; echo ddict1 card 7 eA==; "
+              "echo ddict1 card 1 eg==; echo ddict1 card x; "
+              "sleep 0.1; echo ddict1 start node=1 step=-; echo ddict1 card 0 YQ==; read l; echo "
+              "ddict1 ready $l; cat; echo ddict1 end",
+              2, START_S);
+        turn_until(STARTER_READY);
+        ck_assert_int_eq(sscanf(s.about, "gather %63s %63s %63s", digest, secret, card), 3);
+        ck_assert_str_eq(digest, DIGEST_OF_TWO);
+        ck_assert_uint_eq(strlen(secret), 44);
+        ck_assert_str_ne(secret, first); /* each start has another one */
+        ck_assert_str_eq(card, "YQ==");
+        strcpy(first, secret);
+        starter_drain(&s);
+        ends(NULL);
+    }
 }
 END_TEST
 
@@ -428,7 +439,7 @@ START_TEST(cards_that_nobody_takes_block_only_to_the_limit) {
     uint64_t t = clock_ms();
 
     begin("echo ddict1 start node=0 step=-; for i in 0 1; do printf \"ddict1 card $i \"; head -c "
-          "60000 /dev/zero | tr '\\0' A; echo; done; exec sleep 60",
+          "120000 /dev/zero | tr '\\0' A; echo; done; exec sleep 60",
           2, 1);
     ends("did not begin within 1 s");
     ck_assert_uint_lt(clock_ms() - t, 30000);
@@ -507,7 +518,8 @@ int main(void) {
         what_is_left_when_ready_loses_srun_and_its_child_and_goes_on,
         what_lets_go_of_our_pipes_stays_alone, what_does_not_let_go_is_killed,
         death_after_ready_is_told, a_long_report_comes_whole,
-        much_stderr_blocks_nobody_and_its_end_is_kept, cards_go_round_when_all_are_there,
+        much_stderr_blocks_nobody_and_its_end_is_kept,
+        the_digest_of_all_cards_and_the_first_go_round_when_all_are_there,
         cards_that_nobody_takes_block_only_to_the_limit,
         the_child_has_three_descriptors_and_a_session_of_its_own,
         a_command_that_hangs_or_fails_is_told, a_start_without_pipes_or_processes_leaks_nothing);
