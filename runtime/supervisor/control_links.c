@@ -276,6 +276,8 @@ int parent_open(struct supervisor *s, uint32_t node) {
         free(cc);
         return e;
     }
+    if (s->stage == STAGE_STARTING)
+        conn_patience(cc->conn, s->opt.ready_ms);
     s->control->parent = cc;
     ctl_conn_add(cc);
     return 0;

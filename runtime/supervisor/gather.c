@@ -59,7 +59,7 @@ struct gathering {
     char above_name[NODE_NAME_MAX];
     struct deadline limit, reach; /* reach: until above is up */
     char **infos;                 /* node 0: [nodes] in base64; NULL: not come */
-    uint32_t came, served;        /* nodes that gave theirs; that hung up with what they wanted */
+    uint32_t came, served;        /* nodes that gave theirs; that hung up when they were told */
     bool child[CHILDREN];         /* those below us: has come */
     char *set;
     size_t len, room;
@@ -365,6 +365,8 @@ static void above_open(struct gathering *g, uint32_t node, const char *text, siz
         e = conn_open(&p->conn, g->epoll_fd, &g->identity, ROLE_CONTROL, node, where.addr,
                       where.naddr, &gather_ops, p);
         p->dead = e < 0;
+        if (e == 0)
+            conn_patience(p->conn, g->s->opt.gather_ms); /* reach ends it before */
     }
     if (!p || e < 0) {
         gather_fail(g, p ? e : -ENOMEM, "node %s can not be reached from node %s: %s",
@@ -429,8 +431,16 @@ static void gather_late(struct gathering *g) {
                     node_label(g, missing_node(g), label));
 }
 
+/* What the nodes wait for is the kernel's to send: one that takes it slowly holds nobody up. */
+static bool all_told(const struct gathering *g) {
+    uint32_t n = g->served;
+    for (const struct gather_peer *p = g->peers; p; p = p->next)
+        n += p->told && !p->dead && conn_queued(p->conn) == 0;
+    return n >= awaited_n(g);
+}
+
 static void gather_wait(struct gathering *g) {
-    while (g->code == 0 && (!g->whole || g->served < awaited_n(g))) {
+    while (g->code == 0 && !(g->whole && all_told(g))) {
         int left = deadline_left(&g->limit, TICK_MS);
         io_wait(g->epoll_fd, left);
         peers_tick(g);

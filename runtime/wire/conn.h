@@ -60,6 +60,9 @@ struct conn_ops {
 int conn_open(struct conn **out, int epoll_fd, const struct conn_identity *me, enum conn_role role,
               uint32_t to, const struct sockaddr_storage *addr, int naddr,
               const struct conn_ops *ops, void *arg);
+/* Behind conn_open(): ms instead of these two. An address that gives no answer may do so later, so all
+ * are tried again until then, whatever the others say: loopback, which refuses, is among them. */
+void conn_patience(struct conn *c, int ms);
 /* Acceptor: takes over fd, and closes it with the connection. */
 int conn_accept(struct conn **out, int epoll_fd, const struct conn_identity *me, int fd,
                 const struct conn_ops *ops, void *arg);

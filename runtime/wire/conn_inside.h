@@ -50,6 +50,7 @@ struct conn {
     int naddr, next_addr;
     /* an address refused the handshake: reported rather than a later failure of the network */
     int auth_code;
+    bool patient, late;   /* conn_patience(); then: an address gave no answer */
     uint64_t deadline_ns; /* opener: of this address; acceptor: of the handshake */
     uint64_t give_up_ns;  /* opener: of all addresses together */
     uint64_t tick_ns;     /* the last look at the clock */

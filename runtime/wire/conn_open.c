@@ -72,6 +72,7 @@ int conn_next_address(struct conn *c, int code) {
         now = c->tick_ns;
     conn_socket_close(c);
     c->state = CONNECTING;
+    c->late |= c->patient && code == -ETIMEDOUT;
     while (c->next_addr < c->naddr && now < c->give_up_ns) {
         const struct sockaddr_storage *a = &c->addr[c->next_addr];
         unsigned left = (unsigned)(c->naddr - c->next_addr++);
@@ -93,12 +94,22 @@ int conn_next_address(struct conn *c, int code) {
         return 0;
     }
     /* conn_tick() tries all addresses once more after a while */
-    if (!c->auth_code && error_is_transient(code) && now + AGAIN_NS < c->give_up_ns) {
+    if ((c->late || (!c->auth_code && error_is_transient(code))) &&
+        now + AGAIN_NS < c->give_up_ns) {
         c->next_addr = 0;
         c->deadline_ns = now + AGAIN_NS;
         return 0;
     }
+    if (c->late)
+        return -ETIMEDOUT;
     return c->auth_code ? c->auth_code : code;
+}
+
+void conn_patience(struct conn *c, int ms) {
+    uint64_t now = clock_ns();
+    c->patient = true;
+    c->give_up_ns = now + (uint64_t)ms * 1000000;
+    c->deadline_ns = now + (c->give_up_ns - now) / (unsigned)c->naddr;
 }
 
 void conn_connect_finish(struct conn *c) {

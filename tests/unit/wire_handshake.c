@@ -388,6 +388,37 @@ START_TEST(addresses_that_refuse_or_belong_to_others_are_passed_over) {
 }
 END_TEST
 
+/* One address that gives no answer, and one that refuses: the end of it in ms, with its code. */
+static int unanswered(int patience_ms, int *code) {
+    struct sockaddr_storage two[2] = {address, address}, any = address;
+    struct end a = {0};
+    uint16_t closed;
+    ((struct sockaddr_in *)&any)->sin_port = 0;
+    close(conn_listen(&any, &closed));
+    ((struct sockaddr_in *)&two[1])->sin_port = htons(closed);
+    ck_assert_int_eq(conn_open(&a.c, ep, &id_a, ROLE_DATA, B_ID, two, 2, &ops, &a), 0);
+    if (patience_ms)
+        conn_patience(a.c, patience_ms);
+    uint64_t t = clock_ns();
+    int ms = 0;
+    for (; ms < 100000 && !a.down; ms += 250) {
+        conn_tick(a.c, t + (uint64_t)ms * 1000000u);
+        io_wait(ep, 1);
+    }
+    ck_assert_int_eq(a.down, 1);
+    *code = a.code;
+    return ms;
+}
+START_TEST(who_has_patience_tries_an_address_again_that_gave_no_answer) {
+    int code, ms = unanswered(0, &code);
+    ck_assert_int_lt(ms, DD_CONNECT_MS + DD_HANDSHAKE_MS);
+    ck_assert_int_eq(code, -ECONNREFUSED);
+    ms = unanswered(40000, &code);
+    ck_assert_msg(ms > 38000 && ms < 42000, "%d", ms);
+    ck_assert_int_eq(code, -ETIMEDOUT);
+}
+END_TEST
+
 START_TEST(nobody_there_is_told_once) {
     struct end a = {0};
     close(listener);
@@ -425,6 +456,7 @@ int main(void) {
     tcase_add_test(c, strangers_cost_each_other_their_places_and_nobody_else);
     tcase_add_test(c, a_suspended_process_gets_its_time_back);
     tcase_add_test(c, addresses_that_refuse_or_belong_to_others_are_passed_over);
+    tcase_add_test(c, who_has_patience_tries_an_address_again_that_gave_no_answer);
     tcase_add_test(c, nobody_there_is_told_once);
     suite_add_tcase(s, c);
     return wire_main(s);
