@@ -84,6 +84,7 @@ static int stdin_line_cut(struct supervisor *s, char **out) {
         return 0;
     s->line_len -= len + 1;
     memmove(s->line, end + 1, s->line_len);
+    explicit_bzero(s->line + s->line_len, len + 1); /* a line may have the secret of the start */
     return 1;
 }
 

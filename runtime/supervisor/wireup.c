@@ -162,8 +162,9 @@ static int stdio_exchange(struct supervisor *s, const void *info, size_t len, vo
     else if (e < 0)
         e = dd_error(e, "no word of the other nodes on stdin within %d s", s->opt.fence_ms / 1000);
     else {
+        size_t n = strlen(line); /* line_follow() cuts it into words */
         e = line_follow(s, line, mine, infos, lens);
-        sodium_memzero(line, strlen(line));
+        sodium_memzero(line, n);
         free(line);
     }
     free(mine);
