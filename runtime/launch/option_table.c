@@ -389,7 +389,7 @@ void start_times(const struct settings *s, struct start_times *t) {
         said_ms = (int)number_of(s, OPT_START_TIMEOUT) * 1000;
 
     t->create_ms = is_set ? said_ms : DD_STEP_CREATE_MS;
-    t->ready_ms = is_set ? said_ms : DD_READY_MS;
+    t->ready_ms = is_set && said_ms > DD_READY_MS ? said_ms : DD_READY_MS;
     t->elect_ms = DD_ELECT_MS - DD_READY_MS + t->ready_ms;
 }
 

@@ -186,11 +186,15 @@ START_TEST(the_site_says_what_the_user_does_not) {
                      0);
     ck_assert(number_of(&o.set, OPT_DRAIN_MS) == 2000 && number_of(&o.set, OPT_START_TIMEOUT) == 9);
     start_times(&o.set, &times);
-    ck_assert(times.create_ms == 9000 && times.ready_ms == 9000);
-    ck_assert_int_eq(times.elect_ms, DD_ELECT_MS - 1000);
+    ck_assert(times.create_ms == 9000 && times.ready_ms == DD_READY_MS);
+    ck_assert_int_eq(times.elect_ms, DD_ELECT_MS);
     ck_assert_str_eq(text_of(&o.set, OPT_MPI), "none");
     ck_assert_str_eq(text_of(&o.set, OPT_SRUN), "/a");
     ck_assert_str_eq(text_of(&o.set, OPT_DDICTD), "/b");
+    ck_assert_int_eq(parse(&o, "ddict up", "--start-timeout=30"), 0);
+    start_times(&o.set, &times);
+    ck_assert(times.create_ms == 30000 && times.ready_ms == 30000);
+    ck_assert_int_eq(times.elect_ms, DD_ELECT_MS - DD_READY_MS + 30000);
     ck_assert_int_eq(
         parse(&o, "ddict up",
               "--site drain=2 --drain-ms=3 --site mpi=none --mpi=pmix --srun=/c --site srun=/a"),
