@@ -42,6 +42,7 @@ struct carrier_ops {
     void (*send_placed)(struct requester *a, const struct msg *r, uint64_t off);
     /* Request id is answered: its record, if it is at hand, leaves the ring. */
     void (*taken)(struct requester *a, uint64_t id);
+    bool (*unread)(const struct requester *a); /* it does not read its answers: its records wait */
     uint64_t (*position)(struct requester *a); /* of the current request in its ring, */
     uint64_t (*filled)(struct requester *a);   /* and the end of the last one in the ring */
     /* Bytes of its area, valid until the next call; NULL: there are no such bytes. */

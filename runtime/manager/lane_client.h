@@ -61,7 +61,7 @@ struct lane_client {
 /* Its client may ask something, but nothing else is to be done for it. */
 static inline bool lane_quiet(const struct lane_client *c) {
     return c->backlog.n == 0 && !c->a.streams_out && !c->part_waits && !c->stalled && !c->paused &&
-           !c->wake && !c->served;
+           !c->wake && !c->served && !c->starved;
 }
 
 #endif

@@ -176,6 +176,8 @@ static void *lane_room(struct lane_client *c, uint32_t len) {
  * for the rest. Half a full ring does: the client then reads while the manager writes. (seen is an
  * old head: this wakes too early, never too late.)
  */
+_Static_assert(DD_LANE_RING - 2 * ((LANE_RECORD_MAX + 63) & ~63ull) >= DD_LANE_RING / 2,
+               "a client that sleeps before a CQ in which no answer has room was woken");
 static bool worth_waking(const struct lane_client *c, const struct msg *r) {
     return r->type != MSG_DATA || r->flags & MSGF_LAST ||
            c->lane.cq.pos - c->lane.cq.seen >= DD_LANE_RING / 2;
@@ -299,7 +301,9 @@ static void *lane_part(struct requester *a, uint32_t *room) {
     uint32_t least = *room < PART_LEAST ? *room : PART_LEAST;
     if (c->backlog.n > 0 || a->gone)
         return NULL;
-    uint8_t *at = ring_reserve_some(&c->lane.cq, least, room, &bad);
+    /* what becomes free is for the record that waits, at first */
+    uint8_t *at =
+        c->starved && !c->part_late ? NULL : ring_reserve_some(&c->lane.cq, least, room, &bad);
     if (bad)
         requester_drop(a, "impossible head of its completion ring");
     c->part = at && !bad ? at + MSG_HEADER : NULL;
@@ -368,6 +372,11 @@ static void lane_taken(struct requester *a, uint64_t id) {
         lane_consume(c);
 }
 
+static bool lane_unread(const struct requester *a) {
+    const struct lane_client *c = (const struct lane_client *)(const void *)a;
+    return c->starved || c->backlog.n > 0;
+}
+
 static const struct carrier_ops lane_carrier = {.name = "client",
                                                 .pieces_max = PUMP_PIECES,
                                                 .send = lane_send,
@@ -375,6 +384,7 @@ static const struct carrier_ops lane_carrier = {.name = "client",
                                                 .piece = lane_piece,
                                                 .send_placed = lane_send_placed,
                                                 .taken = lane_taken,
+                                                .unread = lane_unread,
                                                 .position = lane_position,
                                                 .filled = lane_filled,
                                                 .place = lane_place,
