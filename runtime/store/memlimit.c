@@ -10,6 +10,7 @@
 #include <base/size.h>
 #include <base/vec.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -31,13 +32,16 @@ static const char *const level_files[2][LEVEL_FILES] = {{[LEVEL_MAX] = "memory.l
                                                          [LEVEL_USED] = "memory.current",
                                                          [LEVEL_STAT] = "memory.stat"}};
 
+enum { NO_FILE = -2 };
+
 /* One of our cgroups. */
 struct level {
     bool v2;
     size_t mount;             /* bytes of dir before the cgroup's path */
     char dir[2 * PATH_BYTES]; /* its folder */
     /*
-     * Open since we know of it; -1: it has none. To open a file takes memory of the kernel, even
+     * Open since we know of it; NO_FILE: it has none; -1: that failed for want of something, and is tried
+     * again. Atomic, for the thread that populates. To open a file takes memory of the kernel, even
      * where there is none, and above memory.high the kernel stops us for up to 2 s each time: who
      * looks at seven files a second would do nothing else.
      */
@@ -133,17 +137,35 @@ static bool file_read(const char *dir, const char *file, char *buf, size_t cap) 
     return read;
 }
 
-static uint64_t level_number(const struct level *l, enum level_file f, uint64_t otherwise) {
+static int level_fd(struct level *l, enum level_file f) {
+    int fd = __atomic_load_n(&l->fd[f], __ATOMIC_ACQUIRE), none = -1;
+    if (fd != -1)
+        return fd;
+    fd = file_open(l->dir, level_files[l->v2][f]);
+    if (fd < 0)
+        fd = errno == ENOMEM || errno == EMFILE || errno == ENFILE ? -1 : NO_FILE;
+    if (__atomic_compare_exchange_n(&l->fd[f], &none, fd, false, __ATOMIC_ACQ_REL,
+                                    __ATOMIC_ACQUIRE))
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return none;
+}
+
+static uint64_t level_number(struct level *l, enum level_file f, uint64_t otherwise) {
     char buf[64];
-    if (l->fd[f] < 0 || !text_read(l->fd[f], buf, sizeof buf) || *buf < '0' || *buf > '9')
+    int fd = level_fd(l, f);
+    if (fd < 0 || !text_read(fd, buf, sizeof buf) || *buf < '0' || *buf > '9')
         return otherwise;
     return strtoull(buf, NULL, 10);
 }
 
 /* --- the levels --- */
 static void level_open(struct level *l) {
-    for (int f = 0; f < LEVEL_FILES; f++)
-        l->fd[f] = level_files[l->v2][f] ? file_open(l->dir, level_files[l->v2][f]) : -1;
+    for (int f = 0; f < LEVEL_FILES; f++) {
+        l->fd[f] = level_files[l->v2][f] ? -1 : NO_FILE;
+        level_fd(l, f);
+    }
 }
 
 static void levels_close(struct memory_cgroup *c) {
@@ -200,9 +222,10 @@ static uint64_t field_value(const char *text, const char *name) {
     return 0;
 }
 
-static uint64_t files_droppable(const struct level *l) {
+static uint64_t files_droppable(struct level *l) {
     char buf[8192];
-    if (l->fd[LEVEL_STAT] < 0 || !text_read(l->fd[LEVEL_STAT], buf, sizeof buf))
+    int fd = level_fd(l, LEVEL_STAT);
+    if (fd < 0 || !text_read(fd, buf, sizeof buf))
         return 0;
     return l->v2 ? field_value(buf, "inactive_file") + field_value(buf, "active_file")
                  : field_value(buf, "total_inactive_file") + field_value(buf, "total_active_file");
@@ -214,31 +237,31 @@ static uint64_t limit_left(uint64_t limit, uint64_t used) {
     return used + reserve < limit ? limit - used - reserve : 0;
 }
 
-static void limit_call(const struct level *l, const char *what, uint64_t limit) {
+static void limit_call(struct level *l, const char *what, uint64_t limit) {
     char size[24];
     snprintf(limit_name, sizeof limit_name, "%s of cgroup %.*s (%s)", what, PATH_BYTES,
              l->dir[l->mount] ? l->dir + l->mount : "/", size_format(size, sizeof size, limit));
 }
 
-static uint64_t level_high(const struct level *l) {
+static uint64_t level_high(struct level *l) {
     return level_number(l, LEVEL_HIGH, NO_LIMIT);
 }
 
-static uint64_t level_used(const struct level *l) {
+static uint64_t level_used(struct level *l) {
     return level_number(l, LEVEL_USED, 0);
 }
 
-static uint64_t level_max(const struct level *l) {
+static uint64_t level_max(struct level *l) {
     return level_number(l, LEVEL_MAX, NO_LIMIT);
 }
 
 /* Above memory.high the kernel slows us to a crawl, so that is a limit, too. */
-static uint64_t level_limit(const struct level *l) {
+static uint64_t level_limit(struct level *l) {
     uint64_t limit = level_max(l), high = level_high(l);
     return high < limit ? high : limit;
 }
 
-static uint64_t level_room(const struct level *l, uint64_t limit) {
+static uint64_t level_room(struct level *l, uint64_t limit) {
     if (limit >= NO_LIMIT)
         return UINT64_MAX;
     uint64_t used = level_used(l);
@@ -249,7 +272,7 @@ static uint64_t level_room(const struct level *l, uint64_t limit) {
 }
 
 static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
-    for (const struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+    for (struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
         uint64_t max = level_max(l), high = level_high(l), limit = high < max ? high : max;
         uint64_t here = level_room(l, limit);
         if (here >= *room)
@@ -278,7 +301,7 @@ uint64_t memlimit_room(const char **limit) {
 }
 
 static uint64_t cgroup_limit(const struct memory_cgroup *c, uint64_t least) {
-    for (const struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+    for (struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
         uint64_t limit = level_limit(l);
         if (limit < least)
             least = limit;
@@ -296,7 +319,7 @@ bool memlimit_slowed(const char **limit) {
     const struct memory_cgroup *c = &cgroups[1];
     pthread_once(&once, memlimit_find);
     *limit = limit_name;
-    for (const struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+    for (struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
         uint64_t high = level_high(l);
         if (high < NO_LIMIT && level_used(l) > high) {
             limit_call(l, "memory.high", high);
@@ -314,7 +337,7 @@ const char *memlimit_reached(void) {
     limit_name[0] = 0;
     for (int i = 0; i < 2; i++)
         for (size_t n = 0; n < cgroups[i].levels_n; n++) {
-            const struct level *l = &cgroups[i].levels[n];
+            struct level *l = &cgroups[i].levels[n];
             uint64_t max = level_max(l);
             bool reached = l->v2 && file_read(l->dir, "memory.events.local", text, sizeof text) &&
                            field_value(text, "oom") > 0;

@@ -17,10 +17,15 @@ static struct {
     int memory; /* a memfd */
 } file[24];
 static int files, opened;
+static const char *scarce; /* there is no descriptor for it */
 
 static int fake(const char *path) {
     char name[32];
     opened++;
+    if (scarce && strcmp(path, scarce) == 0) {
+        errno = EMFILE;
+        return -1;
+    }
     for (int i = 0; i < files; i++)
         if (strcmp(file[i].path, path) == 0) {
             snprintf(name, sizeof name, "/proc/self/fd/%d", file[i].memory);
@@ -199,6 +204,17 @@ START_TEST(a_look_at_the_limits_opens_nothing) {
 }
 END_TEST
 
+START_TEST(a_limit_that_could_not_be_opened_is_looked_at_again) {
+    const char *limit;
+    v2_tree();
+    uint64_t is = room();
+    scarce = "/cg/system.slice/job_7/memory.max";
+    ck_assert_uint_gt(room(), is);
+    scarce = NULL;
+    ck_assert_uint_eq(memlimit_room(&limit), is);
+}
+END_TEST
+
 START_TEST(the_limit_that_was_reached_is_named) {
     v2_tree();
     memlimit_find();
@@ -323,8 +339,9 @@ END_TEST
 UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit,
                the_smallest_ancestor_counts_v2, the_folder_of_a_job_can_be_its_sluid,
                memory_high_counts_as_a_limit, what_is_above_memory_high_is_slowed,
-               a_look_at_the_limits_opens_nothing, the_limit_that_was_reached_is_named,
-               file_pages_that_can_be_dropped_are_room, the_smallest_ancestor_counts_v1,
-               a_container_sees_its_cgroup_as_the_root, of_a_small_limit_an_eighth_is_kept,
-               files_that_make_no_sense_are_no_limit, the_arena_stops_before_the_limit_and_names_it,
-               populating_stops_before_the_limit)
+               a_look_at_the_limits_opens_nothing,
+               a_limit_that_could_not_be_opened_is_looked_at_again,
+               the_limit_that_was_reached_is_named, file_pages_that_can_be_dropped_are_room,
+               the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
+               of_a_small_limit_an_eighth_is_kept, files_that_make_no_sense_are_no_limit,
+               the_arena_stops_before_the_limit_and_names_it, populating_stops_before_the_limit)
