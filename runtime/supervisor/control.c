@@ -117,8 +117,8 @@ void control_done(struct supervisor *s) {
 
 void control_node_silent(struct supervisor *s, uint32_t node) {
     const struct ctl_conn *parent = s->control->parent;
-    if (parent && parent->node == node &&
-        timers_now(&s->timers) > parent->heard + 2 * DD_PEER_BEAT_MS * 1000000ull)
+    unsigned ms = parent && parent->slowed ? DD_PEER_SLOWED_MS : 2 * DD_PEER_BEAT_MS;
+    if (parent && parent->node == node && timers_now(&s->timers) > parent->heard + ms * 1000000ull)
         parent_lost(s, "silent");
 }
 
