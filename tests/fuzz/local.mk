@@ -93,10 +93,11 @@ fuzz_configure = CC=$(CLANG) --enable-sanitize=address,undefined CFLAGS='-O1 -g 
 fuzz-programs: $(fuzz_targets)
 fuzz:
 	@test -n "$(CLANG)" || { echo "make fuzz: configure found no clang with libFuzzer; on Debian: contrib/install-packages fuzz" >&2; exit 1; }
+	@test ! -e $(srcdir)/config.status || { echo "make fuzz wants a build folder of its own: make distclean, mkdir build, cd build, ../configure" >&2; exit 1; }
 	$(MKDIR_P) fuzz
 	test -e fuzz/Makefile || (cd fuzz && $(abs_srcdir)/configure --quiet $(fuzz_configure))
 	$(MAKE) -C fuzz fuzz-programs FUZZ_MAIN= LDFLAGS=-fsanitize=fuzzer
 	FUZZ_SECONDS='$(FUZZ_SECONDS)' $(abs_srcdir)/tests/fuzz/run fuzz $(FUZZ_TARGETS)
-clean-local:
+distclean-local:
 	rm -rf fuzz
 .PHONY: fuzz fuzz-programs
