@@ -412,7 +412,8 @@ static int run_net(struct setup *s, const struct bench_run *r, ddict_t *d) {
     if (node >= ddict_keyed_nodes(d))
         node = 0;
     if (node == s->info.node_id) {
-        verb_say("--net: all managers are on this node");
+        verb_say(s->info.nodes < 2 ? "--net: all managers are on this node"
+                                   : "--net: no other node has keys");
         return EXIT_FAILED;
     }
     int n = ddict_stats(d, &st, sizeof *st, -1);
