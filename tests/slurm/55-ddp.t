@@ -69,7 +69,8 @@ if [ -d "$recipe" ] && why=$(containers_may "${charlie[@]}" "$recipe" --); then
     is the_image_has_its_own_client "$(grep -c '^/usr/local/' "$out")" 2
     trains the_image_of_the_recipe 3 3 "${three[@]}" "${charlie[@]}" -b "$PWD/ddp:/mnt/0" "$recipe" -- python /mnt/0/mnist_ddp.py --data /mnt/0 "${words[@]}"
 else
-    echo "skipped the image of the recipe: ${why-}${recipe:-contrib/check --full makes it}"
+    [ -d "$recipe" ] || why="${recipe:-contrib/check --full makes it}"
+    echo "skipped the image of the recipe: $why"
 fi
 clean_after nothing_is_left
 finish
