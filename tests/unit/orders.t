@@ -29,6 +29,7 @@ names() { cut -d' ' -f1,2 <<<"$1" | sort -u; }
 own=$(awk '{ for (i = 2; i <= NF; i++) print $1, $i }' <<'END' | sort
 wire status_page_keep status_page_keeper_dead
 manager manager_serve
+store level_fd
 lib status_page_serves session_state_error ddict_ending
 manager manager_tell populate probe_serve probe_take sup_ready sup_take
 lib async_add_done async_enter async_op_deliver async_op_send async_spin async_take_done client_lanes_turn unsent_remove
