@@ -67,15 +67,21 @@ class Queues(DictTest):
     def clients(self):
         return sum(s["clients_now"] for s in self.d.stats)
 
-    def kill(self, process):
-        """And see that the managers know: what comes before that is given to the dead one."""
-        alive = self.clients()
-        process.kill()
-        process.wait()
+    def gone(self, others):
         deadline = time.monotonic() + 30
-        while self.clients() == alive:
+        while self.clients() > others:
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
+
+    def kill(self, process, name, others):
+        """And see that the managers know: what comes before that is given to the dead one. others: the clients without it."""
+        process.kill()
+        process.wait()
+        self.gone(others)
+        # comes to the queue's manager behind what that of the dead one's node has told it
+        asks = python("import ddict, sys; ddict.Queue(sys.argv[1], 1, ddict.attach()).empty()", str(name), environment=self.dictionary.environment(1))
+        self.assertEqual(asks.wait(60), 0)
+        self.gone(others)
 
     def test_it_is_first_in_first_out_and_holds_any_value(self):
         for name in self.names():
@@ -207,13 +213,14 @@ class Queues(DictTest):
             self.assertTrue(self.queue(name).empty())
 
     def test_a_process_that_dies_while_it_waits_takes_and_leaves_nothing(self):
+        others = self.clients()
         for name in self.names():
             q = self.queue(name, 1)
             code = "import ddict, sys; d = ddict.attach(); d['here'] = 1; ddict.Queue(sys.argv[1], 1, d)"
             waits = python(code + ".get()", str(name), environment=self.dictionary.environment(1))
             self.d.get("here", wait=True, timeout=60)
             time.sleep(0.1)
-            self.kill(waits)
+            self.kill(waits, name, others)
             q.put("kept")
             self.assertEqual(q.get(timeout=60), "kept")
             del self.d["here"]
@@ -221,7 +228,7 @@ class Queues(DictTest):
             waits = python(code + ".put(2)", str(name), environment=self.dictionary.environment(1))
             self.d.get("here", wait=True, timeout=60)
             time.sleep(0.1)
-            self.kill(waits)
+            self.kill(waits, name, others)
             self.assertEqual(q.get(timeout=60), "kept")
             del self.d["here"]
             with self.assertRaises(queue.Empty):
