@@ -174,14 +174,15 @@ int cmd_run(int argc, char **argv) {
     struct start_times times;
     int rc = command_line(&o, "ddict run", argc, argv, why, sizeof why), signals = -1;
 
-    /* one for all tasks */
-    if (rc == 3 && (place_init(&place, PLACE_AS_TASK) < 0 || place.rank == 0))
+    if (rc == 3 && place_init(&place, PLACE_AS_TASK) < 0)
         verb_say("%s", why);
+    else if (rc == 3)
+        tasks_refuse(&place, why);
     if (rc != 0)
         return rc - 1;
     rc = tasks_find(&place, &o);
-    if (rc < 0 && place.rank == 0) /* one for all */
-        verb_say("%s", dd_errmsg());
+    if (rc < 0)
+        tasks_refuse(&place, dd_errmsg());
     if (rc != 0)
         return rc < 0 ? 2 : tasks_run(&o, &place);
     signals = signals_open();

@@ -80,6 +80,13 @@ int tasks_find(struct place *p, const struct options *o) {
     return 1;
 }
 
+void tasks_refuse(const struct place *p, const char *why) {
+    if (p->rank == 0)
+        verb_say("%s", why);
+    else
+        poll(NULL, 0, LINGER_MS);
+}
+
 /* Of the text that tells this mpirun from others. */
 static uint64_t text_hash(const char *text) {
     uint64_t h = 0xcbf29ce484222325ull;

@@ -23,6 +23,11 @@
  * sentence set.
  */
 int tasks_find(struct place *p, const struct options *o);
+/*
+ * Why no task does anything: task 0 says it for all, and the others wait 500 ms before they return,
+ * because mpirun kills task 0 once another has ended.
+ */
+void tasks_refuse(const struct place *p, const char *why);
 /* Does all. Where the command runs in place of this process, it does not return; else the exit
  * code. */
 int tasks_run(const struct options *o, const struct place *p);
