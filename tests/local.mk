@@ -3,6 +3,7 @@
 include tests/unit/local.mk
 include tests/unit/client.mk
 include tests/stress/local.mk
+include tests/history/local.mk
 include tests/litmus/local.mk
 include tests/slurm/local.mk
 include tests/python/local.mk

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""linear.py itself: histories that are right and such that are not, written by hand; small random ones against all orders; and large right ones of a simulated dictionary, with one answer changed."""
+import errno
+import itertools
+import os
+import random
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import linear  # noqa: E402
+from linear import ABSENT, DEL, EEXISTS, ELOST, ENOKEY, EXISTING, GET, HAS, NEW, POP, PUT, Call, Search, Unexpected, check_history, effect, late  # noqa: E402
+
+WORDS = {"put": PUT, "new": NEW, "existing": EXISTING, "get": GET, "del": DEL, "pop": POP, "has": HAS}
+OUTCOMES = {"ok": 0, "none": ENOKEY, "there": EEXISTS, "lost": ELOST, "late": -errno.ETIMEDOUT, "full": linear.EFULL}
+
+
+def written(lines):
+    """`CLIENT VERB [VALUE] BEGAN-ENDED OUTCOME`, a call a line; of get and pop VALUE is what was read, and an outcome of nothing is ok."""
+    found = []
+    for line in lines.strip().splitlines():
+        client, verb, *rest = line.split()
+        value = int(rest.pop(0)) if "-" not in rest[0] else 0
+        began, ended = rest.pop(0).split("-")
+        code = OUTCOMES[rest[0]] if rest else 0
+        verb = WORDS[verb]
+        reads = verb in (GET, POP)
+        found.append(Call(int(client), verb, 1, int(began), int(ended) if ended else None, code if ended else -errno.ETIMEDOUT, 0 if reads else value, value if reads else 0, timeout_ms=5))
+    return found
+
+
+RIGHT = {
+    "one_after_the_other": "1 put 1 0-1\n1 get 1 2-3\n1 del 4-5\n1 get 6-7 none\n1 new 2 8-9\n1 new 3 10-11 there\n1 existing 4 12-13\n1 pop 4 14-15\n1 existing 5 16-17 none\n1 has 18-19 none",
+    "a_read_beside_a_put_sees_either": "1 put 1 0-1\n1 put 2 2-9\n2 get 1 3-4\n3 get 2 5-6",
+    "two_puts_at_once_in_any_order": "1 put 1 0-9\n2 put 2 0-9\n3 get 2 10-11\n4 get 2 12-13",
+    "a_lost_put_that_took_effect": "1 put 1 0-1\n1 put 2 2-3 lost\n2 get 2 4-5",
+    "a_lost_put_that_did_not": "1 put 1 0-1\n1 put 2 2-3 lost\n2 get 1 4-5",
+    "a_late_put_that_takes_effect_long_after": "1 put 1 0-1\n1 put 2 2-3 late\n2 get 1 4-5\n2 put 3 6-7\n2 get 3 8-9\n2 get 2 10-11",
+    "a_killed_del_takes_effect_later": "1 put 1 0-1\n1 del 2-\n2 get 1 3-4\n2 get 5-6 none",
+    "a_killed_pop": "1 put 1 0-1\n1 pop 2-\n2 new 2 3-4\n2 get 2 5-6",
+    "a_killed_new_makes_another_fail": "1 new 1 0-\n2 new 2 1-2 there\n2 get 1 3-4",
+    "an_unread_unknown_value_explains_that_it_was_there": "1 put 1 0-\n2 new 2 1-2 there\n2 del 3-4",
+    "full_has_done_nothing": "1 put 1 0-1\n1 put 2 2-3 full\n1 get 1 4-5",
+    "one_of_two_pops_gets_it": "1 put 1 0-1\n2 pop 1 2-9\n3 pop 2-9 none",
+    "a_timeout_of_a_read_says_nothing": "1 put 1 0-1\n1 get 2-3 late\n1 has 4-5 late",
+}
+WRONG = {
+    "a_stale_read": "1 put 1 0-1\n1 put 2 2-3\n2 get 1 4-5",
+    "a_read_back_in_time": "1 put 1 0-1\n1 put 2 2-9\n2 get 2 3-4\n3 get 1 5-6",
+    "a_lost_update": "1 put 1 0-1\n1 put 2 2-3\n2 get 1 4-5\n2 get 1 6-7",
+    "an_acknowledged_put_that_is_not_there": "1 put 1 0-1\n2 get 2-3 none",
+    "a_put_applied_twice": "1 put 1 0-1\n2 put 2 2-3\n3 get 2 4-5\n3 get 1 6-7",
+    "a_late_put_applied_twice": "1 put 1 0-1 late\n2 get 1 2-3\n2 put 2 4-5\n2 get 2 6-7\n2 get 1 8-9\n2 put 3 10-11\n2 get 1 12-13",
+    "a_deleted_value_that_rises_again": "1 put 1 0-1\n1 del 2-3\n2 get 4-5 none\n2 get 1 6-7",
+    "a_pop_that_leaves_it": "1 put 1 0-1\n2 pop 1 2-3\n3 get 1 4-5",
+    "two_pops_of_one_value": "1 put 1 0-1\n2 pop 1 2-9\n3 pop 1 2-9",
+    "a_new_over_what_is_there": "1 put 1 0-1\n2 new 2 2-3",
+    "two_new_at_once": "1 new 1 0-9\n2 new 2 0-9\n3 get 1 10-11",
+    "an_existing_of_nothing": "1 put 1 0-1\n1 del 2-3\n2 existing 2 4-5",
+    "a_new_refused_by_nothing": "1 new 1 0-1 there",
+    "a_del_of_nothing": "1 del 0-1",
+    "a_value_of_nobody": "1 put 1 0-1\n2 get 7 2-3",
+    "full_that_stored_it": "1 put 1 0-1\n1 put 2 2-3 full\n2 get 2 4-5",
+    "a_read_before_it_was_written": "2 get 1 0-1\n1 put 1 2-3",
+    "two_values_of_one_unknown_del": "1 put 1 0-1\n1 del 2-\n2 get 3-4 none\n2 put 2 5-6\n2 get 7-8 none",
+}
+
+
+class ByHand(unittest.TestCase):
+    def test_a_torn_value(self):
+        with self.assertRaisesRegex(Unexpected, "torn"):
+            check_history([Call(1, PUT, 1, 0, 1, 0, 1), Call(2, GET, 1, 2, 3, 0, 0, linear.TORN)])
+
+    def test_an_answer_that_no_call_gives(self):
+        with self.assertRaisesRegex(Unexpected, "nothing allows"):
+            check_history([Call(1, GET, 1, 0, 1, EEXISTS)])
+
+    def test_a_put_that_was_not_to_wait_is_not_sent(self):
+        with self.assertRaises(Unexpected):
+            check_history([Call(1, PUT, 1, 0, 1, -errno.ETIMEDOUT, 1, timeout_ms=0), Call(2, GET, 1, 2, 3, 0, 0, 1)])
+
+    def test_a_version_that_falls(self):
+        calls = [Call(1, PUT, 1, 0, 9, 0, 1), Call(1, PUT, 1, 0, 9, 0, 2), Call(2, GET, 1, 1, 2, 0, 0, 1, version=5), Call(2, GET, 1, 3, 4, 0, 0, 2, version=4)]
+        with self.assertRaisesRegex(Unexpected, "older version"):
+            check_history(calls)
+
+    def test_keys_are_apart(self):
+        calls = written("1 put 1 0-1") + [Call(2, GET, 2, 2, 3, ENOKEY)]
+        self.assertEqual(check_history(calls)["answered"], 2)
+
+    def test_the_window_has_no_call_that_is_not_needed(self):
+        calls = []
+        for i in range(100):
+            calls += [Call(1, PUT, 1, 10 * i, 10 * i + 1, 0, i + 1), Call(2, GET, 1, 10 * i + 2, 10 * i + 3, 0, 0, i + 1)]
+        calls.append(Call(3, GET, 1, 1003, 1004, 0, 0, 98))
+        with self.assertRaises(Unexpected) as e:
+            check_history(calls)
+        self.assertLessEqual(len(str(e.exception).splitlines()), 5, str(e.exception))
+        self.assertIn("> ", str(e.exception))
+
+
+for title, lines in RIGHT.items():
+    def right(self, lines=lines):
+        check_history(written(lines))
+    setattr(ByHand, "test_right_" + title, right)
+for title, lines in WRONG.items():
+    def wrong(self, lines=lines):
+        with self.assertRaises(Unexpected):
+            check_history(written(lines))
+    setattr(ByHand, "test_wrong_" + title, wrong)
+
+
+def by_all_orders(calls):
+    """The definition: some order of all calls that were answered and of some of the others."""
+    known = [c for c in calls if c.ended is not None]
+    unknown = [c for c in calls if c.ended is None]
+    for n in range(len(unknown) + 1):
+        for some in itertools.combinations(unknown, n):
+            for order in itertools.permutations(known + list(some)):
+                if any(b.ended is not None and b.ended < a.began for i, a in enumerate(order) for b in order[i + 1:]):
+                    continue
+                holds = ABSENT
+                for c in order:
+                    if c.ended is None:
+                        after = late(holds, c.verb, c.wrote)
+                        holds = holds if after is None else after
+                    else:
+                        holds = effect(holds, c)
+                        if holds is None:
+                            break
+                if holds is not None:
+                    return True
+    return False
+
+
+def drawn(rng, n):
+    calls, value = [], 0
+    for i in range(n):
+        verb, began = rng.choice([PUT, PUT, NEW, EXISTING, GET, GET, DEL, POP, HAS]), rng.randrange(20)
+        wrote = read = code = 0
+        if verb in (PUT, NEW, EXISTING):
+            value += 1
+            wrote = value
+        refusal = EEXISTS if verb == NEW else ENOKEY
+        if verb != PUT and rng.random() < 0.4:
+            code = refusal
+        elif verb in (GET, POP):
+            read = rng.randrange(1, 4)
+        ended = began + 1 + rng.randrange(12) if verb in (GET, HAS) or rng.random() < 0.7 else None
+        calls.append(Call(i, verb, 1, 2 * began, None if ended is None else 2 * ended + 1, code, wrote, read))
+    return calls
+
+
+def simulated(rng, n, clients):
+    """What a dictionary of one key would answer to so many calls, each of which takes effect at a moment within it, or, where nobody knows what became of it, later or never."""
+    moments, calls, free, value, holds = [], [], [0] * clients, 0, ABSENT
+    for i in range(n):
+        client = rng.randrange(clients)
+        began = free[client] + rng.randrange(1, 50)
+        ended = began + rng.randrange(2, 100)
+        free[client] = ended
+        verb = rng.choice([PUT, NEW, EXISTING, GET, GET, GET, DEL, POP, HAS])
+        known = verb in (GET, HAS) or rng.random() < 0.97
+        if known or rng.random() < 0.5:
+            moments.append((rng.uniform(began, ended) if known else began + rng.randrange(1, 2000), i))
+        value += verb in (PUT, NEW, EXISTING)
+        calls.append(Call(client, verb, 1, began, ended if known else None, 0 if known else -errno.ETIMEDOUT, value if verb in (PUT, NEW, EXISTING) else 0, timeout_ms=5))
+    for _, i in sorted(moments):
+        c = calls[i]
+        if c.ended is None:
+            after = late(holds, c.verb, c.wrote)
+            holds = holds if after is None else after
+            continue
+        refused = (holds != ABSENT) if c.verb == NEW else (holds == ABSENT and c.verb != PUT)
+        calls[i] = c._replace(code=(EEXISTS if c.verb == NEW else ENOKEY) if refused else 0, read=holds if c.verb in (GET, POP) and not refused else 0)
+        if not refused:
+            holds = c.wrote if c.wrote else ABSENT if c.verb in (DEL, POP) else holds
+    return calls
+
+
+class AtRandom(unittest.TestCase):
+    def test_small_ones_against_all_orders(self):
+        rng, right = random.Random(1), 0
+        for _ in range(3000):
+            calls = drawn(rng, rng.randrange(1, 6))
+            found = Search(sorted(calls, key=lambda c: c.began)).run() is None
+            self.assertEqual(found, by_all_orders(calls), "\n".join(linear.text(c, 0) for c in calls))
+            right += found
+        self.assertGreater(right, 300)
+        self.assertLess(right, 2700)
+
+    def test_a_right_one_is_right_and_an_answer_changed_is_found(self):
+        rng, began, missed = random.Random(2), time.monotonic(), 0
+        for _ in range(4):
+            calls = simulated(rng, 2000, 6)
+            check_history(calls)
+            reads = [i for i, c in enumerate(calls) if c.verb == GET and c.code == 0 and c.ended and i > 1000]
+            i = rng.choice(reads)
+            j = rng.choice([c for c in calls[:500] if c.wrote]).wrote
+            calls[i] = calls[i]._replace(read=j)
+            try:
+                check_history(calls)
+                missed += 1
+            except Unexpected:
+                pass
+        self.assertEqual(missed, 0)
+        print("# 8000 simulated calls checked twice in %.1f s" % (time.monotonic() - began))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Histories: workers (worker.c) call what they like on a few keys, while managers, workers, ddictds and links are killed, stopped and cut; linear.py then says whether some order of the calls explains
+all answers. What nobody can know, of calls that ran out of time, were lost or were under way in a killed process, may have taken effect or not.
+
+    make check TESTS=tests/history/history.py      in a build folder: some 15 s
+    make history HISTORY_SECONDS=1800              longer, with more nemeses
+    HISTORY_SEED=N                                 draw the same nemeses, though not the same moments
+    HISTORY_KEEP=DIR                               keep the notes of a history without explanation there, for linear.py
+
+Links are cut and made bad in network namespaces, if we are root. Where a manager's death ends the dictionary today (PROTOCOL 12: it had taken a request and not answered it), as where more was lost than may
+be, the calls of that dictionary are checked and another one goes on; the figures say how often.
+"""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "local")]
+
+import linear  # noqa: E402
+from cluster import BUILD, Dictionary, Failed, check, main, managers_of, wait_for  # noqa: E402
+from outage import Link  # noqa: E402
+
+WORKER = os.path.join(BUILD, "tests", "history", "worker")
+SECONDS = float(os.environ.get("HISTORY_SECONDS", "15"))
+SEED = int(os.environ.get("HISTORY_SEED", "0")) or random.SystemRandom().getrandbits(31)
+LONG = SECONDS > 60
+LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
+KEYS = 6
+
+
+class Round:
+    """One dictionary, its workers, and what is done to them."""
+
+    def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=()):
+        self.d, self.folder, self.rng, self.link, self.words, self.pause_us = d, folder, rng, link, words, pause_us
+        self.clients = 0
+        self.did = Counter()
+        self.over = None      # why the dictionary has ended
+        self.later = []       # (when, what to undo)
+        self.files = []
+        self.workers = [self.start(i % d.n) for i in range(workers)]
+
+    def start(self, node):
+        self.clients += 1
+        path = os.path.join(self.folder, "calls.%d" % self.clients)
+        self.files.append(path)
+        via = self.link.prefix(node) if self.link else []
+        argv = [*via, WORKER, path, str(self.clients), str(self.rng.getrandbits(31)), str(KEYS), str(self.pause_us), *self.words]
+        p = subprocess.Popen(argv, env=self.d.env(node))
+        p.node = node
+        return p
+
+    # --- nemeses; each undoes itself later ---
+
+    def manager(self):
+        pids = managers_of(self.rng.choice(self.d.nodes).proc.pid)
+        return self.rng.choice(pids) if pids else None
+
+    def signal(self, pid, number):
+        try:
+            if pid:
+                os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+    def stop(self, pid, seconds):
+        self.signal(pid, signal.SIGSTOP)
+        self.later.append((time.monotonic() + seconds, lambda: self.signal(pid, signal.SIGCONT)))
+
+    def manager_killed(self):
+        self.signal(self.manager(), signal.SIGKILL)
+
+    def manager_stopped(self):
+        self.stop(self.manager(), self.rng.uniform(0.02, 1.5))
+
+    def worker_killed(self):
+        i = self.rng.randrange(len(self.workers))
+        p = self.workers[i]
+        p.kill()
+        p.wait()
+        self.workers[i] = self.start(p.node)
+
+    def worker_stopped(self):
+        self.stop(self.rng.choice(self.workers).pid, self.rng.uniform(0.02, 3))
+
+    def ddictd_stopped(self):
+        self.stop(self.rng.choice(self.d.nodes).proc.pid, self.rng.uniform(0.02, 3))
+
+    def link_cut(self):
+        self.link.up(False)
+        self.later.append((time.monotonic() + self.rng.uniform(0.5, 7), lambda: self.link.up(True)))
+
+    def link_bad(self):
+        """Late, lost and reordered packets."""
+        def tc(*args):
+            for name in self.link.names:
+                subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", *args], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        tc("replace", "dev", "eth0", "root", "netem", "delay", "%dms" % self.rng.randrange(1, 20), "5ms", "loss", "%d%%" % self.rng.randrange(8), "reorder", "%d%%" % self.rng.randrange(30))
+        self.later.append((time.monotonic() + self.rng.uniform(0.5, 4), lambda: tc("del", "dev", "eth0", "root")))
+
+    # Those that end the dictionary, at the end of a long run's round
+    def ddictd_killed(self):
+        self.signal(self.rng.choice(self.d.nodes).proc.pid, signal.SIGKILL)
+
+    def manager_stopped_for_long(self):
+        self.stop(self.manager(), LOST_S + 5)
+
+    def link_cut_for_long(self):
+        self.link.up(False)
+        self.later.append((time.monotonic() + self.rng.uniform(LOST_S + 2, 30), lambda: self.link.up(True)))
+
+    # --- the course ---
+
+    def undo(self, all_of_them=False):
+        now = time.monotonic()
+        for item in [i for i in self.later if all_of_them or i[0] <= now]:
+            self.later.remove(item)
+            item[1]()
+
+    def look(self):
+        """True while the dictionary lives; workers that have ended without need are found."""
+        for node in self.d.nodes:
+            while node.read(0):
+                pass
+            bad = [line for line in node.lines if line.startswith("ddict1 error")]
+            if bad or node.proc.poll() is not None:
+                self.over = self.over or (bad[0] if bad else "ddictd of %s ended with %r" % (node.name, node.proc.returncode))
+        return self.over is None
+
+    def workers_look(self):
+        for i, p in enumerate(self.workers):
+            code = p.poll()
+            if code is not None and self.look():
+                check(code == 0, "a worker ended with %r, and the dictionary had not" % code)
+                self.workers[i] = self.start(p.node)  # its file is full
+
+    def do(self, what):
+        self.did[what] += 1
+        getattr(self, what)()
+
+    def run(self, seconds, nemeses, pace):
+        """One of the nemeses every so many seconds."""
+        end, at = time.monotonic() + seconds, time.monotonic() + 0.3
+        while time.monotonic() < end and self.look():
+            time.sleep(0.01)
+            self.undo()
+            self.workers_look()
+            if nemeses and time.monotonic() > at:
+                self.do(self.rng.choice(nemeses))
+                at = time.monotonic() + self.rng.uniform(0.3, 1.7) * pace
+        return self.over is None
+
+    def finish(self):
+        """All end, and one more looks at what is left. The dictionary may have ended."""
+        self.undo(True)
+        for p in self.workers:
+            p.send_signal(signal.SIGTERM)
+        for p in self.workers:
+            wait_for("a worker to end", lambda: p.poll() is not None, 30)
+        if self.look():
+            last = self.start(0)
+            wait_for("a last worker to begin", lambda: os.path.exists(self.files[-1]), 10)
+            last.send_signal(signal.SIGTERM)
+            wait_for("a last worker to end", lambda: last.poll() is not None, 30)
+        for p in self.workers:
+            check(p.returncode in (0, 2, 3), "a worker ended with %r" % p.returncode)
+
+    def kill_all(self):
+        self.undo(True)
+        for p in self.workers:
+            p.kill()
+            p.wait()
+
+    def judge(self):
+        try:
+            counts = linear.check_history([c for path in self.files if os.path.exists(path) for c in linear.read_file(path)])
+        except linear.Unexpected as e:
+            keep = os.environ.get("HISTORY_KEEP")
+            if keep:
+                shutil.copytree(self.folder, keep, dirs_exist_ok=True)
+            raise Failed("%s\n    (after %s; %s)" % (e, dict(self.did), self.over or "the dictionary lived"))
+        return counts
+
+
+TOTAL = Counter()
+
+
+def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, **how):
+    """A dictionary for so long; what it was."""
+    folder = tempfile.mkdtemp(prefix="ddict-history-", dir=BUILD)
+    try:
+        with Dictionary(nodes=nodes, managers=managers, mem=mem, args=args, env=env, via=[link.prefix(i) for i in range(nodes)] if link else None) as d:
+            if ballast:
+                d.run("fill", "ballast", ballast, 20000)
+            r = Round(d, folder, rng, link, **how)
+            try:
+                lived = r.run(seconds, nemeses, pace)
+                if lived and last:
+                    r.do(last)
+                    r.run(LOST_S + 10, [], pace)
+                r.finish()
+            finally:
+                r.kill_all()
+            counts = r.judge()
+            check(r.over is None or may_end or last, "the dictionary has ended: %s" % r.over)
+            if r.over is None:
+                d.end()
+            d.pids.update(p for node in d.nodes for p in managers_of(node.proc.pid))
+    finally:
+        shutil.rmtree(folder)
+    TOTAL.update(counts, rounds=1, ended=r.over is not None)
+    TOTAL.update(r.did)
+    return r
+
+
+def until(seconds, one):
+    """Rounds of it, for so long."""
+    end = time.monotonic() + seconds
+    TOTAL.clear()
+    while (left := end - time.monotonic()) > 0.5:
+        one(min(left, 20))
+    print("# " + ", ".join("%s %d" % item for item in sorted(TOTAL.items())), flush=True)
+    check(TOTAL["answered"] > 20 * seconds, "only %d answers" % TOTAL["answered"])
+
+
+RNG = random.Random(SEED)
+SHARE = SECONDS / 5
+
+
+def managers_that_are_killed_and_started_again():
+    until(2 * SHARE, lambda left: a_round(RNG, left, ["manager_killed", "manager_killed", "worker_killed"], args=["--restarts", "16"], may_end=True, words=["small"], pause_us=1500))
+
+
+def processes_that_stand_still_or_die_on_two_nodes():
+    nemeses = ["manager_stopped", "worker_killed", "worker_stopped", "ddictd_stopped"]
+    until(SHARE, lambda left: a_round(RNG, left, nemeses, nodes=2))
+
+
+def memory_that_is_full():
+    until(SHARE, lambda left: a_round(RNG, left, ["worker_killed"], managers=1, mem="4M", ballast=165))
+    check(TOTAL["refused"] > 0, "no call was refused")
+
+
+def times_that_are_too_short():
+    until(SHARE, lambda left: a_round(RNG, left, ["manager_stopped", "worker_stopped"], pace=0.4, nodes=2, words=["tiny"]))
+
+
+def links_that_are_cut_and_bad():
+    nemeses = ["link_cut", "link_bad", "manager_stopped", "worker_killed"]
+
+    def one(left):
+        with Link("h") as link:
+            a_round(RNG, max(left, 8), nemeses, pace=4, nodes=2, link=link, words=RNG.choice([[], ["tiny"]]))
+    until(2 * SHARE, one)
+
+
+def losses_that_end_it():
+    def one(left):
+        kinds = ["ddictd_killed", "manager_stopped_for_long", "manager_killed", "link_cut_for_long"]
+        with Link("l") as link:
+            a_round(RNG, min(left, RNG.uniform(1, 5)), ["worker_killed", "manager_stopped"], nodes=2, link=link, last=RNG.choice(kinds), words=RNG.choice([[], ["tiny"]]))
+    until(SHARE, one)
+
+
+if __name__ == "__main__":
+    print("# HISTORY_SEED=%d" % SEED, flush=True)
+    TESTS = [managers_that_are_killed_and_started_again, processes_that_stand_still_or_die_on_two_nodes, memory_that_is_full, times_that_are_too_short]
+    if LONG and os.geteuid() == 0 and subprocess.run(["ip", "netns", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+        TESTS += [links_that_are_cut_and_bad, losses_that_end_it]
+    main(TESTS, limit=int(SECONDS * 3 + 300))

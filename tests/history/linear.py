@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Is a history of calls linearizable? Each key by itself, which is enough (Herlihy and Wing); by the search of Wing and Gong with Lowe's remembered states.
+
+A state of the search is what the key holds, which of the open calls have had their effect, and how many of the calls of unknown outcome are still to have theirs. Two things keep the states few: a call that
+reads what the state has takes effect at once, and a state that has more unknown calls left than another stands for that one, as they may as well never happen. Unknown calls whose value nobody read are alike.
+
+    linear.py FILE...          what the workers of one dictionary noted (record.h)
+"""
+import errno
+import struct
+import sys
+from collections import Counter, namedtuple
+
+PUT, NEW, EXISTING, GET, DEL, POP, HAS = range(1, 8)
+VERBS = ["", "put", "put new", "put existing", "get", "del", "pop", "has"]
+HOWS = ["", " (view)", " (many)", " (place)", " (pieces)"]
+ENOKEY, EEXISTS, EFULL, EGONE, ELOST, EVIEWS, EFROZEN = -4001, -4002, -4003, -4005, -4006, -4009, -4015
+TORN = 0xffffffff
+ABSENT, ANY, UNREAD = 0, -1, -2  # what a key can hold beside the number of a value; UNREAD: one that nobody ever read
+CODES = {0: "done", ENOKEY: "no such key", EEXISTS: "there already", EFULL: "full", EGONE: "gone", ELOST: "lost", EVIEWS: "too many views", EFROZEN: "frozen"}
+NOTHING = {EFULL, EVIEWS, EFROZEN, -errno.ENOMEM, -errno.EAGAIN, -errno.ECANCELED}  # nothing has happened, whatever the key held
+OPEN = {-errno.ETIMEDOUT, EGONE, ELOST}                                          # it may have, or may yet
+
+HEAD = struct.Struct("<QII48x")
+CALL = struct.Struct("<QQBBHiQQQiIQ")
+# ended None: it has not, or nobody knows what it did; wrote and read: numbers of values
+Call = namedtuple("Call", "client verb key began ended code wrote read how timeout_ms version length", defaults=(0, 0, 0, 0, 0, 0))
+
+
+class Unexpected(Exception):
+    """A call's answer is one that nothing allows, or the history has no explanation; the text says all."""
+
+
+def read_file(path):
+    """The calls of one worker."""
+    with open(path, "rb") as f:
+        magic, client, n = HEAD.unpack(f.read(HEAD.size))
+        data = f.read(n * CALL.size)
+    if magic == 0:  # killed before it began
+        return []
+    found = []
+    for began, ended, verb, how, key, timeout_ms, wrote, read, version, code, _, length in CALL.iter_unpack(data):
+        found.append(Call(client, verb, key, began, ended or None, code if ended else -errno.ETIMEDOUT, wrote, read, how, timeout_ms if ended else -1, version, length))
+    return found
+
+
+def settle(calls):
+    """Those that say something: without calls that did nothing, and with those of unknown outcome open for ever."""
+    kept = []
+    for c in calls:
+        if c.read == TORN:
+            raise Unexpected("the bytes of a value are torn: %s" % text(c, c.began))
+        if c.code in OPEN:
+            if (c.code == -errno.ETIMEDOUT and c.timeout_ms == 0) or c.verb in (GET, HAS):
+                continue
+            kept.append(c._replace(ended=None))
+        elif c.code in NOTHING:
+            continue
+        elif c.code == 0 or (c.code == ENOKEY and c.verb in (EXISTING, GET, DEL, POP, HAS)) or (c.code == EEXISTS and c.verb == NEW):
+            kept.append(c)
+        else:
+            raise Unexpected("an answer that nothing allows: %s" % text(c, c.began))
+    return kept
+
+
+def name(value):
+    return "%d.%d" % (value >> 32, value & 0xffffffff) if value > 0 else {ABSENT: "absent", ANY: "anything", UNREAD: "a value that nobody reads"}[value]
+
+
+def text(c, since):
+    """For people: since when, by whom, what, and what came of it."""
+    what = VERBS[c.verb] + HOWS[c.how] + (" " + name(c.wrote) if c.wrote else "")
+    if c.ended is None:
+        came = "unknown"
+    else:
+        came = CODES.get(c.code, "code %d" % c.code)
+        if c.code == 0 and c.verb in (GET, POP):
+            came = ("torn" if c.read == TORN else name(c.read)) + (", version %d" % c.version if c.version else "")
+    end = "%12s" % "" if c.ended is None else "%12.3f" % ((c.ended - since) / 1e6)
+    return "%12.3f %s ms  client %-4d key %-3d %s%s: %s" % ((c.began - since) / 1e6, end, c.client, c.key, what, " (%d bytes)" % c.length if c.length else "", came)
+
+
+def effect(state, c):
+    """What the key holds after c with its answer; None: that answer cannot be."""
+    verb, code = c.verb, c.code
+    if verb == PUT:
+        return c.wrote
+    if code == ENOKEY:
+        return ABSENT if state in (ABSENT, ANY) else None
+    if code == EEXISTS:
+        return state if state != ABSENT else None
+    if verb == NEW:
+        return c.wrote if state in (ABSENT, ANY) else None
+    if state == ABSENT:
+        return None
+    if verb == EXISTING:
+        return c.wrote
+    if verb == DEL:
+        return ABSENT
+    if verb == HAS:
+        return state
+    if state not in (c.read, ANY):
+        return None
+    return c.read if verb == GET else ABSENT
+
+
+def late(state, verb, value):
+    """The same of an unknown call that has an effect; None: it has none."""
+    if verb == PUT:
+        return value
+    if verb == NEW:
+        return value if state in (ABSENT, ANY) else None
+    if state == ABSENT:
+        return None
+    return value if verb == EXISTING else ABSENT
+
+
+class Search:
+    """One key, or a window of its history. states: {(holds, mask): [left, ...]}."""
+
+    def __init__(self, calls, first=(ABSENT,)):
+        read = {c.read for c in calls if c.code == 0 and c.ended is not None}
+        self.calls = [c._replace(wrote=UNREAD) if c.wrote and c.wrote not in read else c for c in calls]
+        self.kinds = sorted({(self.kind(c)) for c in self.calls if c.ended is None})
+        self.number = {k: i for i, k in enumerate(self.kinds)}
+        self.states = {(s, 0): [(0,) * len(self.kinds)] for s in first}
+        self.open = {}  # bit: call
+        self.before = None  # what the key could hold before the call that failed
+
+    @staticmethod
+    def kind(c):
+        return (DEL if c.verb == POP else c.verb, c.wrote)
+
+    def events(self):
+        found = []
+        for i, c in enumerate(self.calls):
+            found.append((c.began, 0, i))
+            if c.ended is not None:
+                found.append((c.ended, 1, i))
+        return sorted(found)
+
+    @staticmethod
+    def add(states, key, left):
+        """Unless another one there stands for it; True when it is new."""
+        have = states.get(key)
+        if have is None:
+            states[key] = [left]
+            return True
+        for other in have:
+            if all(a >= b for a, b in zip(other, left)):
+                return False
+        have[:] = [o for o in have if not all(a >= b for a, b in zip(left, o))]
+        have.append(left)
+        return True
+
+    def seen(self, holds, mask):
+        """The mask with all calls that leave this state as it is."""
+        for bit, c in self.open.items():
+            if not mask & bit and c.verb != PUT and effect(holds, c) == holds:
+                mask |= bit
+        return mask
+
+    def begin(self, i, bits):
+        c = self.calls[i]
+        if c.ended is None:
+            k = self.number[self.kind(c)]
+            self.states = {key: [left[:k] + (left[k] + 1,) + left[k + 1:] for left in lefts] for key, lefts in self.states.items()}
+            return
+        bit = 1
+        while bit in self.open:
+            bit <<= 1
+        bits[i] = bit
+        self.open[bit] = c
+        if c.verb != PUT:
+            states = {}
+            for (holds, mask), lefts in self.states.items():
+                key = (holds, mask | bit if effect(holds, c) == holds else mask)
+                for left in lefts:
+                    self.add(states, key, left)
+            self.states = states
+
+    def end(self, i, bits):
+        """The call has returned: only states in which it had its effect go on. False: none."""
+        bit, states, work, have = bits.pop(i), {}, [], {}
+
+        def reached(holds, mask, left):
+            mask = self.seen(holds, mask)
+            if mask & bit:
+                self.add(states, (holds, mask & ~bit), left)
+            elif self.add(have, (holds, mask), left):
+                work.append((holds, mask, left))
+
+        for (holds, mask), lefts in self.states.items():
+            for left in lefts:
+                reached(holds, mask, left)
+        while work:
+            holds, mask, left = work.pop()
+            for other, c in self.open.items():
+                if not mask & other:
+                    after = effect(holds, c)
+                    if after is not None:
+                        reached(after, mask | other, left)
+            for k, n in enumerate(left):
+                if n:
+                    after = late(holds, *self.kinds[k])
+                    if after is not None and after != holds:
+                        reached(after, mask, left[:k] + (n - 1,) + left[k + 1:])
+        del self.open[bit]
+        if not states:
+            self.before = sorted({key[0] for key in self.states})
+            return False
+        self.states = states
+        return True
+
+    def run(self):
+        """None, or the index of the call that cannot have had its answer."""
+        bits = {}
+        for _, ends, i in self.events():
+            if not ends:
+                self.begin(i, bits)
+            elif not self.end(i, bits):
+                return i
+        return None
+
+
+def window(calls, at):
+    """The last calls up to calls[at] that have no explanation whatever was before them: (calls, index of the failed one in them)."""
+    end = calls[at].ended
+    calls = [c._replace(ended=None, code=-errno.ETIMEDOUT) if c.ended is not None and c.ended > end and c.verb not in (GET, HAS) else c for c in calls if c.began <= end]
+    calls = [c for c in calls if c.ended is None or c.ended <= end]
+    starts = sorted({c.began for c in calls})
+
+    def since(start):
+        """Calls that were open then may have had their effect before: of those only the unknown ones go on."""
+        kept = [c for c in calls if c.began >= start or (c.ended is None and c.began < start)]
+        early = [c._replace(ended=None, code=-errno.ETIMEDOUT) for c in calls if c.began < start and c.ended is not None and c.ended >= start and c.verb not in (GET, HAS)]
+        return early + kept
+
+    low, high = 0, len(starts) - 1  # since(starts[low]) has no explanation
+    while low < high:
+        middle = (low + high + 1) // 2
+        if Search(since(starts[middle]), first=(ANY, ABSENT)).run() is not None:
+            low = middle
+        else:
+            high = middle - 1
+    if low == 0 and Search(since(starts[0]), first=(ANY, ABSENT)).run() is None:
+        return calls  # all of it, from an empty key
+    return since(starts[low])
+
+
+def explain(calls, at, before):
+    """The text of a history without explanation."""
+    failed = calls[at]
+    part = sorted(window(calls, at), key=lambda c: c.began)
+    shown = [c for c in part if c.ended is not None or not c.wrote or any(o.read == c.wrote for o in part)]
+    since = shown[0].began
+    lines = ["key %d: no order of its calls explains what client %d was told" % (failed.key, failed.client)]
+    if failed.read and failed.read not in {c.wrote for c in calls}:
+        lines.append("    %s was never written to this key" % name(failed.read))
+    lines += [("  > " if (c.client, c.began) == (failed.client, failed.began) else "    ") + text(c, since) for c in shown[-60:]]
+    lines.append("    before that answer the key could hold: " + ", ".join(name(s) for s in before[:8]) + (", ..." if len(before) > 8 else ""))
+    return "\n".join(lines)
+
+
+def check_versions(calls):
+    """Of two reads, one after the other, the second has no older version; and a version has one value."""
+    value = {}
+    for c in calls:
+        if c.version and c.ended is not None and value.setdefault(c.version, c.read) != c.read:
+            raise Unexpected("key %d: version %d is of two values, %s and %s: %s" % (c.key, c.version, name(value[c.version]), name(c.read), text(c, c.began)))
+    most, by, events = 0, None, []
+    for c in calls:
+        if c.version and c.ended is not None:
+            events += [(c.ended, 1, c), (c.began, 0, c)]
+    floor = {}
+    for _, ends, c in sorted(events, key=lambda e: e[:2]):
+        if not ends:
+            floor[c.client, c.began] = (most, by)
+            continue
+        least, other = floor.pop((c.client, c.began))
+        if c.version < least:
+            raise Unexpected("key %d: an older version than before:\n    %s\n    %s" % (c.key, text(other, other.began), text(c, other.began)))
+        if c.version > most:
+            most, by = c.version, c
+
+
+def check_history(calls):
+    """Raises Unexpected, or returns how many calls of which outcome there were."""
+    keys = {}
+    for c in settle(calls):
+        keys.setdefault(c.key, []).append(c)
+    for key in sorted(keys):
+        mine = sorted(keys[key], key=lambda c: c.began)
+        search = Search(mine)
+        at = search.run()
+        if at is not None:
+            raise Unexpected(explain(mine, at, search.before))
+        check_versions(mine)
+    counts = Counter(calls=len(calls))
+    for c in calls:
+        counts["unknown" if c.ended is None or c.code in OPEN else "refused" if c.code in NOTHING else "answered"] += 1
+    return counts
+
+
+if __name__ == "__main__":
+    try:
+        print(", ".join("%s %d" % item for item in sorted(check_history([c for path in sys.argv[1:] for c in read_file(path)]).items())))
+    except Unexpected as e:
+        print(e)
+        sys.exit(1)

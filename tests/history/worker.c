@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker.c - a process of a history (history.py): calls whatever it draws on few keys, which all
+ * workers use, and notes each call (record.h). It judges no answer but the bytes of a value.
+ *
+ *     worker FILE CLIENT SEED KEYS PAUSE_US [tiny] [small]
+ *
+ * with DDICT_NAME and DDICT_NODE; until SIGTERM. tiny: many timeouts of 0 to 20 ms; small: no value
+ * of more than 4 KiB. Exits with 0; with 2 when it could not attach; with 3 when the dictionary is
+ * lost or has ended.
+ */
+#include "record.h"
+#include <ddict.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VALUE_MAX (300u << 10)
+#define KEYS_MAX  64u
+#define LONG_MS   20000
+#define LOST_MAX  50 /* calls in sequence that give DDICT_ELOST: the dictionary is */
+
+enum how { HOW_PLAIN, HOW_VIEW, HOW_MANY, HOW_PLACE, HOW_PIECES };
+
+static ddict_t *d;
+static struct record_head *head;
+static struct call *calls;
+static unsigned keys, lost;
+static bool tiny, small;
+static uint64_t rng, ordinal;
+static unsigned char in[VALUE_MAX], out[KEYS_MAX][VALUE_MAX];
+static volatile sig_atomic_t stop;
+
+static void stop_noted(int sig) {
+    stop = 1;
+}
+
+static uint64_t below(uint64_t n) {
+    rng ^= rng << 13;
+    rng ^= rng >> 7;
+    rng ^= rng << 17;
+    return (rng >> 11) % n;
+}
+
+static uint64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* --- values: their number, and bytes that come of it --- */
+static uint64_t word_of(uint64_t number, uint64_t i) {
+    uint64_t x = number * 0x9E3779B97F4A7C15ull + i * 0xC2B2AE3D27D4EB4Full;
+    return x ^ x >> 29;
+}
+
+/* Small ones in messages, larger ones in pieces; the largest in several. */
+static size_t len_of(uint64_t number) {
+    uint64_t r = word_of(number, ~0ull) >> 8;
+    size_t most = r % 8 < 4 || small ? 4096 : r % 8 < 6 ? 65536 : VALUE_MAX;
+    return 8 + (r >> 4) % (most - 7);
+}
+
+static size_t value_fill(unsigned char *to, uint64_t number) {
+    size_t len = len_of(number);
+    memcpy(to, &number, 8);
+    for (size_t at = 8; at < len; at += 8) {
+        uint64_t w = word_of(number, at);
+        memcpy(to + at, &w, len - at < 8 ? len - at : 8);
+    }
+    return len;
+}
+
+static uint64_t value_number(const unsigned char *v, size_t len) {
+    uint64_t number;
+    if (len < 8)
+        return VALUE_TORN;
+    memcpy(&number, v, 8);
+    if (len != len_of(number))
+        return VALUE_TORN;
+    for (size_t at = 8; at < len; at += 8) {
+        uint64_t w = word_of(number, at);
+        if (memcmp(v + at, &w, len - at < 8 ? len - at : 8) != 0)
+            return VALUE_TORN;
+    }
+    return number;
+}
+
+/* --- calls --- */
+static struct call *call_begin(enum verb verb, enum how how, unsigned key, int ms, bool wait) {
+    struct call *c = &calls[head->calls];
+    *c = (struct call){.verb = (uint8_t)verb, .how = (uint8_t)how, .key = (uint16_t)key};
+    c->timeout_ms = ms;
+    c->wait = wait;
+    if (verb == VERB_PUT || verb == VERB_NEW || verb == VERB_EXISTING) {
+        c->wrote = (uint64_t)head->client << 32 | ++ordinal;
+        c->len = len_of(c->wrote);
+    }
+    c->began = now_ns();
+    __atomic_store_n(&head->calls, head->calls + 1, __ATOMIC_RELEASE);
+    return c;
+}
+
+static void call_end(struct call *c, int64_t code, uint64_t at) {
+    c->code = code < 0 ? (int32_t)code : 0;
+    if (c->verb == VERB_HAS && code == 0)
+        c->code = DDICT_ENOKEY;
+    __atomic_store_n(&c->ended, at, __ATOMIC_RELEASE);
+    lost = c->code == DDICT_ELOST ? lost + 1 : 0;
+    if (c->code == DDICT_EGONE)
+        lost = LOST_MAX;
+}
+
+static size_t name_of(char *name, unsigned key) {
+    return (size_t)sprintf(name, "contended key %u", key);
+}
+
+static int some_ms(void) {
+    return tiny && below(3) == 0 ? (int)(below(2) ? 0 : below(20)) : LONG_MS;
+}
+
+static void put_one(enum verb verb, unsigned key) {
+    static const enum how hows[] = {HOW_PLAIN, HOW_PLAIN, HOW_PLACE, HOW_PIECES};
+    unsigned flags = verb == VERB_NEW ? DDICT_NEW : verb == VERB_EXISTING ? DDICT_EXISTING : 0;
+    enum how how = hows[below(4)];
+    struct ddict_place p;
+    char name[32];
+    size_t n = name_of(name, key);
+    struct call *c = call_begin(verb, how, key, some_ms(), false);
+    int rc;
+    if (how == HOW_PLACE) {
+        rc = ddict_reserve(d, name, n, c->len, flags, &p);
+        if (rc == 0) {
+            value_fill(p.data, c->wrote);
+            rc = ddict_commit(&p, c->timeout_ms);
+        }
+    } else {
+        size_t len = value_fill(in, c->wrote), cut = below(len + 1);
+        struct iovec v[2] = {{in, cut}, {in + cut, len - cut}};
+        rc = how == HOW_PIECES ? ddict_putv(d, name, n, v, 2, flags, c->timeout_ms)
+                               : ddict_put(d, name, n, in, len, flags, c->timeout_ms);
+    }
+    call_end(c, rc, now_ns());
+}
+
+static void view_taken(struct call *c, struct ddict_view *v) {
+    c->read = value_number(v->data, v->len);
+    c->version = v->version;
+    c->len = v->len;
+    ddict_release(v);
+}
+
+static void get_one(unsigned key) {
+    char name[32];
+    size_t n = name_of(name, key), len = 0;
+    bool wait = below(8) == 0, view = below(2) == 0;
+    int ms = wait ? (int)below(30) : some_ms(), rc;
+    unsigned flags = wait ? DDICT_WAIT : 0;
+    struct ddict_view v;
+    struct call *c = call_begin(VERB_GET, view ? HOW_VIEW : HOW_PLAIN, key, ms, wait);
+    rc = view ? ddict_view(d, name, n, &v, flags, ms)
+              : ddict_get(d, name, n, in, sizeof in, &len, NULL, flags, ms);
+    uint64_t at = now_ns(); /* looking at the bytes takes long */
+    if (rc == 0 && view)
+        view_taken(c, &v);
+    else if (rc == 0) {
+        c->read = value_number(in, len);
+        c->len = len;
+    }
+    call_end(c, rc, at);
+}
+
+static void pop_one(unsigned key) {
+    char name[32];
+    size_t n = name_of(name, key);
+    bool wait = below(8) == 0;
+    int ms = wait ? (int)below(30) : some_ms();
+    struct ddict_view v;
+    struct call *c = call_begin(VERB_POP, HOW_VIEW, key, ms, wait);
+    int rc = ddict_pop(d, name, n, &v, wait ? DDICT_WAIT | DDICT_SURE : 0, ms);
+    uint64_t at = now_ns();
+    if (rc == 0)
+        view_taken(c, &v);
+    call_end(c, rc, at);
+}
+
+static void get_all(void) {
+    struct ddict_want w[KEYS_MAX];
+    struct call *c[KEYS_MAX];
+    char name[KEYS_MAX][32];
+    int ms = some_ms();
+    for (unsigned i = 0; i < keys; i++) {
+        w[i] = (struct ddict_want){.key = name[i], .klen = name_of(name[i], i)};
+        c[i] = call_begin(VERB_GET, HOW_MANY, i, ms, false);
+    }
+    ssize_t rc = ddict_get_many(d, w, keys, 0, ms);
+    uint64_t at = now_ns();
+    for (unsigned i = 0; i < keys; i++) {
+        int code = rc < 0 ? (int)rc : w[i].status;
+        if (code == 0)
+            view_taken(c[i], &w[i].view);
+        call_end(c[i], code, at);
+    }
+}
+
+static void put_all(void) {
+    struct ddict_pair p[KEYS_MAX];
+    struct call *c[KEYS_MAX];
+    char name[KEYS_MAX][32];
+    int ms = some_ms();
+    for (unsigned i = 0; i < keys; i++) {
+        uint64_t which = below(3);
+        c[i] = call_begin(which == 0   ? VERB_PUT
+                          : which == 1 ? VERB_NEW
+                                       : VERB_EXISTING,
+                          HOW_MANY, i, ms, false);
+        p[i] = (struct ddict_pair){.key = name[i], .klen = name_of(name[i], i), .val = out[i]};
+        p[i].vlen = value_fill(out[i], c[i]->wrote);
+        p[i].flags = which == 0 ? 0 : which == 1 ? DDICT_NEW : DDICT_EXISTING;
+        p[i].status = -ECANCELED;
+    }
+    ssize_t rc = ddict_put_many(d, p, keys, ms);
+    uint64_t at = now_ns();
+    for (unsigned i = 0; i < keys; i++)
+        call_end(c[i], rc < 0 ? (int)rc : p[i].status, at);
+}
+
+static void look_one(enum verb verb, unsigned key) {
+    char name[32];
+    size_t n = name_of(name, key);
+    struct call *c = call_begin(verb, HOW_PLAIN, key, some_ms(), false);
+    int rc = verb == VERB_DEL ? ddict_del(d, name, n, c->timeout_ms)
+                              : ddict_contains(d, name, n, NULL, c->timeout_ms);
+    call_end(c, rc, now_ns());
+}
+
+static void step(void) {
+    unsigned key = (unsigned)below(keys);
+    uint64_t which = below(100);
+    if (which < 18)
+        put_one(VERB_PUT, key);
+    else if (which < 30)
+        put_one(VERB_NEW, key);
+    else if (which < 40)
+        put_one(VERB_EXISTING, key);
+    else if (which < 74)
+        get_one(key);
+    else if (which < 83)
+        look_one(VERB_DEL, key);
+    else if (which < 92)
+        pop_one(key);
+    else if (which < 97)
+        look_one(VERB_HAS, key);
+    else if (which < 99)
+        get_all();
+    else
+        put_all();
+}
+
+static int file_map(const char *path, uint32_t client) {
+    size_t bytes = sizeof *head + RECORD_CALLS * sizeof *calls;
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+        return -errno;
+    head = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (head == MAP_FAILED)
+        return -errno;
+    calls = (struct call *)(head + 1);
+    head->client = client;
+    head->magic = RECORD_MAGIC;
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (argc < 6)
+        return 1;
+    uint32_t client = (uint32_t)atoi(argv[2]);
+    keys = (unsigned)atoi(argv[4]);
+    uint64_t pause_us = (uint64_t)atoi(argv[5]);
+    rng = strtoull(argv[3], NULL, 10) * 0x9E3779B97F4A7C15ull + 88172645463325252ull;
+    for (int i = 6; i < argc; i++) {
+        tiny |= strcmp(argv[i], "tiny") == 0;
+        small |= strcmp(argv[i], "small") == 0;
+    }
+    if (keys < 1 || keys > KEYS_MAX || file_map(argv[1], client) < 0) {
+        fprintf(stderr, "worker %u: no file %s\n", client, argv[1]);
+        return 1;
+    }
+    signal(SIGTERM, stop_noted);
+    if (ddict_attach(&d, NULL, LONG_MS) < 0)
+        return 2;
+    get_all();
+    while (!stop && lost < LOST_MAX && head->calls + 2 * KEYS_MAX < RECORD_CALLS) {
+        step();
+        if (lost > 0)
+            usleep(5000);
+        else if (pause_us > 0 && below(2))
+            usleep((useconds_t)below(2 * pause_us));
+    }
+    if (lost == 0) /* the last one sees what became of all that was acknowledged */
+        get_all();
+    ddict_detach(d);
+    return lost < LOST_MAX ? 0 : 3;
+}
