@@ -3,7 +3,7 @@
 # However a job ends, its dictionary ends with it: as soon, in the same state, with nothing left, and with its record complete.
 slots=10
 . "$(dirname "$0")/ends.sh"
-loop='i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i + 1)); done'
+loop='i=0; while [ $i -lt '$((600 * slow))' ]; do sleep 0.1; i=$((i + 1)); done'
 wait='begun; exec sleep 61'
 
 # Slurm would let it wait for two minutes.
@@ -25,7 +25,7 @@ for scope in batch hand; do
     row "scancel of a step" $scope task="$wait" act='sub scancel $(step_of user)'
     row "scancel -s USR1" $scope task='trap "exit 5" USR1; begun; '"$loop" act='sub scancel -s USR1 $job'
 done
-row "--signal=USR2@60" batch plain=no rc=6 state='FAILED 6:0' within=50 opts='-t 1 --signal=USR2@60' task='trap "exit 6" USR2; begun; '"$loop"
+row "--signal=USR2@60" batch plain=no rc=6 state='FAILED 6:0' within=50 opts="-t $((slow > 1 ? 3 : 1)) --signal=USR2@60" task='trap "exit 6" USR2; begun; '"$loop"
 row "scontrol requeue" batch opts=--requeue act='requeue' task='begun; [ "${SLURM_RESTART_COUNT-0}" != 0 ] || exec sleep 61'
 row "srun killed -9 while its tasks go on" batch act='kill9 $(user_sruns)' task='begun; sleep 3; put "again$SLURM_PROCID" v 2>>'"$ends"'/go-on && echo "task $SLURM_PROCID of $SLURM_JOB_NAME goes on" >>'"$ends"'/go-on' \
     script=$'srun -N2 -n2 sh $task\nsleep 5'

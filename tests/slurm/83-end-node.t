@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A node is lost: its power, or its slurmd. Slurm ends the job as it would without a dictionary; who uses the dictionary gets an
 # error before that.
-slots=12
 . "$(dirname "$0")/ends.sh"
+slots=12 # those that wait for a loss must all have begun
 need_nodes 3
 conf=/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/slurm.conf
 root() { "$devcluster" run -u root -- "$@"; }

@@ -3,7 +3,6 @@
 # Out of memory, in a task and in the dictionary, and jobs that are suspended: only who lacks memory gets an error, and a
 # suspended job goes on as if nothing had been.
 slots=9
-[ "$(nproc)" -gt 1 ] || slots=3 # user-mode Linux has one CPU, and less memory than all of them want at once
 . "$(dirname "$0")/ends.sh"
 do="exec python3 $tests/ends.py"
 for scope in step batch; do

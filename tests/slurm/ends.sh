@@ -5,6 +5,7 @@
 # job, as soon as each other, nothing left, all nodes idle. Rows whose end can only come with a dictionary say what they want instead.
 #
 #     row NAME SCOPE WORD=VALUE...   begins it in the background (slots at once); SCOPE is a function run_SCOPE below
+#                                    (three at once in user-mode Linux, which has less memory; each of its times is four times as long there)
 #     rows_end SENTENCE              waits for all, judges, looks at what is left; call it before and after rows that need the nodes alone
 #     table                          prints all rows
 #
@@ -23,6 +24,7 @@
 . "$(dirname "$0")/lib.sh"
 dd="--ddict-managers=2 --ddict-mem=64M"
 slots=${slots-6}
+[ $slow = 1 ] || slots=3
 ends=$(mktemp -d "${TMPDIR:-/var/tmp}/ddict-ends.XXXXXX") && chmod 1777 "$ends" || exit 1
 trap 'rm -rf "$ends" "$out"' EXIT
 prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
@@ -32,9 +34,9 @@ names=() judged=0
 exec {nothing}<> <(:)
 pause() { read -rt "$1" -u "$nothing" || :; }
 now_ms() { echo $((${EPOCHREALTIME//[!0-9]/} / 1000)); }
-# until_true SECONDS CMD...
+# until_true SECONDS CMD...: four times as long in user-mode Linux
 until_true() {
-    local end=$((${EPOCHREALTIME//[!0-9]/} + $1 * 1000000))
+    local end=$((${EPOCHREALTIME//[!0-9]/} + $1 * slow * 1000000))
     shift
     until "$@"; do
         [ ${EPOCHREALTIME//[!0-9]/} -lt $end ] || return 1
@@ -173,21 +175,21 @@ attempt() {
         job=$(awk '/^Submitted batch job/ { print $4; exit }' "$dir/out")
         queue_number >"$dir/sent"
     fi
-    until_true 150 begun_both || echo "not begun within 150 s" >>"$dir/wrong"
+    until_true 150 begun_both || echo "not begun within $((150 * slow)) s" >>"$dir/wrong"
     job=${job:-$(awk '$1 == "begun" { print $2; exit }' "$dir/out")}
     until_true $([ "$scope" = inner ] && echo 30 || echo 0) job_named || :
     echo "$job" >"$dir/id"
     t0=$(now_ms)
     [ -z "${act-}" ] || eval "$act" >>"$dir/act"
     if ! until_true "${patience-90}" over; then
-        echo "not over within ${patience-90} s" >>"$dir/wrong"
+        echo "not over within $((${patience-90} * slow)) s" >>"$dir/wrong"
         batch || kill -KILL $pid
         [ -z "$job" ] || sub scancel "$job"
     fi
     wait $pid 2>/dev/null
     echo $? >"$dir/rc"
     number=$(queue_number)
-    [ -z "$job" ] || until_true 60 job_over "$job" "$number" || echo "the job is not over 60 s later" >>"$dir/wrong"
+    [ -z "$job" ] || until_true 60 job_over "$job" "$number" || echo "the job is not over $((60 * slow)) s later" >>"$dir/wrong"
     echo $(($(now_ms) - t0)) >"$dir/ms"
     [ -z "$job" ] || sub scontrol -o show job "$job" >"$dir/job" 2>&1
     ! batch || field ExitCode | awk -F: '{ print ($2 > 0 ? 128 + $2 : $1) }' >"$dir/rc"
@@ -258,10 +260,10 @@ judge() { # N
     elif [ -n "${got%% *}" ] && fits "$got" "$state"; then ok "$name ($scope): the job is $got"; else not_ok "$name ($scope): the job is '$got', wanted '$state'"; fi
     # Slurm 22.05 looks once a second, then every two, whether a step is gone that runs when the job's script ends.
     case $scope in step | inner) : "${within:=5}" ;; *) : "${within:=9}" ;; esac
-    limit=$(($(get "$n" no ms || echo 0) + within * 1000))
+    limit=$(($(get "$n" no ms || echo 0) + within * slow * 1000))
     if [ "${ms:-999999}" -le $limit ]; then ok "$name ($scope): in time"; else not_ok "$name ($scope): $(secs "$ms") s, wanted $(secs $limit)"; fi
     # Lines of ours: the plugin's, ddict up's, ddictd's; nothing that Slurm says of the managers' step. That a start takes long is no word of its end.
-    ours=$(grep -Ev '^rank |ddict: [0-9]+ managers? on .*; record |ddict: still waiting for the managers' "$out" | grep -Ec '(^|: )ddict: |^ddict [a-z]+: |ddictd|^ddict1 |STEP '"$(managers_step "$n") ")
+    ours=$(grep -Ev '^rank |ddict: [0-9]+ managers? on .*; record |ddict( up)?: still waiting for the managers' "$out" | grep -Ec '(^|: )ddict: |^ddict [a-z]+: |ddictd|^ddict1 |STEP '"$(managers_step "$n") ")
     if [ -z "$line" ] || { [ "$ours" = 0 ] && [ "$maybe" = yes ]; }; then
         if [ "$ours" = 0 ]; then ok "$name ($scope): nothing is said"; else not_ok "$name ($scope): nothing is to be said"; fi
     elif [ "$ours" = 1 ] && grep -Eq -- "$line" "$out"; then ok "$name ($scope): one line says it"
