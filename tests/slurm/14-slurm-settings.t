@@ -12,7 +12,7 @@ release=$(sub srun --version | tr -dc '0-9.' | awk -F. '{ print $1 * 100 + $2 }'
 newer() { [ "$release" -ge "$1" ]; }
 all_idle() { [ "$(sub sinfo -h -N -o %T | grep -cx idle)" = ${#nodes[@]} ]; }
 settings() { # SED SCRIPT for slurm.conf
-    local end=$((SECONDS + 60))
+    local end=$((SECONDS + 60 * slow))
     sed -i "$1" "$conf" && "$devcluster" run -u root -- scontrol reconfigure && sleep 1
     until sub srun -N${#nodes[@]} true >/dev/null 2>&1 && all_idle; do [ "$SECONDS" -lt $end ] || return 1; sleep 0.5; done
 }

@@ -110,7 +110,7 @@ federated() {
     id=$(((id << 26) + 5))
     cc -o "submit.$1" "$tests/submit.c" -lslurm || return 99
     script "$1" "$2" | as_root env HOME="$home" USER=ddict-test "$home/submit.$1" $id "$(stat -c %u .)" "$1" "$home/$1.job" || return 98
-    local end=$((SECONDS + limit))
+    local end=$((SECONDS + limit * slow))
     while sub squeue -h -n "$1" -t PD,R,CG | grep -q .; do [ $SECONDS -lt $end ] || return 97; sleep 0.3; done
     cat "$1.job"
     rm -f "$1.job"
@@ -122,7 +122,7 @@ federated() {
 running() { sub squeue -h -t R -o %A | paste -sd,; }
 # at_work N - until N ranks have each other's values
 at_work() {
-    local end=$((SECONDS + 120)) n
+    local end=$((SECONDS + 120 * slow)) n
     while n=$(cat "$home"/*.out "$home"/*.job 2>/dev/null | grep -c '^rank [01] of') && [ "$n" -lt "$1" ] || [ "$n" = 0 ]; do
         [ $SECONDS -lt $end ] || { echo "$n of $1 ranks are at work"; return 1; }
         sleep 0.3

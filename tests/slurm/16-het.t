@@ -15,7 +15,7 @@ cat >het.sh <<END
 #!/bin/bash
 $ddict put k\$RANK "of \$RANK on \$SLURMD_NODENAME"
 for ((r = 0; r < WORLD_SIZE; r++)); do
-    end=\$((SECONDS + 20))
+    end=\$((SECONDS + 20 * $slow))
     until $ddict get k\$r >/dev/null 2>&1; do [ \$SECONDS -lt \$end ] || { echo "rank \$RANK misses k\$r"; exit 1; }; sleep 0.1; done
 done
 echo "rank \$RANK of \$WORLD_SIZE in \$DDICT_NAME has all"
@@ -43,7 +43,7 @@ cat >het-each.sh <<END
 #!/bin/bash
 $ddict put r\$RANK "of \$SLURMD_NODENAME"
 for ((r = 0; r < WORLD_SIZE; r++)); do
-    end=\$((SECONDS + 20))
+    end=\$((SECONDS + 20 * $slow))
     until $ddict get r\$r >/dev/null 2>&1; do [ \$SECONDS -lt \$end ] || { echo "rank \$RANK misses r\$r"; exit 1; }; sleep 0.1; done
 done
 echo "rank \$RANK of \$WORLD_SIZE, task \$SLURM_PROCID, in \$DDICT_NAME at \$MASTER_PORT"
@@ -170,7 +170,7 @@ cat >het-cancel.sh <<END
 #!/bin/bash
 srun --het-group=0,1 --ddict-mem=96M sh -c '$ddict put a\$SLURM_PROCID v; test \$SLURM_PROCID = 0 || exec sleep 60; until $ddict get a2; do sleep 0.1; done; touch het-runs
     for i in \$(seq 200); do $ddict get a2 2>&1 || exit 3; sleep 0.1; done' >het-said 2>&1 &
-for ((i = 0; i < 300; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
+for ((i = 0; i < 300 * $slow; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
 begin=\$SECONDS
 scancel \$SLURM_JOB_ID+1
 wait \$!
@@ -187,7 +187,7 @@ clean_after "nothing_is_left_of_a_cancelled_component"
 
 sub sh -c 'rm -f het-runs'
 sub srun -N1 -n1 --ddict-mem=96M sh -c 'touch het-runs; sleep 60' : -N2 -n2 sleep 60 >"$out" 2>&1 </dev/null &
-for ((i = 0; i < 600; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
+for ((i = 0; i < 600 * slow; i++)); do [ ! -e het-runs ] || break; sleep 0.1; done
 # srun has a child that looks the same, and ends the step; its pid may be the lower one
 "$devcluster" ps ctl | awk '$5 ~ /(^|\/)srun$/ && / -N1 -n1 --ddict-mem=96M/ { print $2 }' | while read -r pid; do
     grep -qsx srun "/proc/$(ps -o ppid= -p "$pid" | tr -d ' ')/comm" || echo "$pid"
@@ -229,12 +229,12 @@ lose() { # WHICH OPTION - of two components, the second on the node to be lost
 }
 lose without '' &
 lose with --ddict-mem=64M &
-for ((i = 0; i < 600; i++)); do [ "$(ls het-runs.* 2>/dev/null | wc -l)" -lt 4 ] || break; sleep 0.1; done
+for ((i = 0; i < 600 * slow; i++)); do [ "$(ls het-runs.* 2>/dev/null | wc -l)" -lt 4 ] || break; sleep 0.1; done
 begin=$SECONDS
 "$devcluster" poweroff 3
 wait
 cat "$out.without" "$out.with" >"$out"
-if [ $((SECONDS - begin)) -lt 60 ]; then ok "a_lost_node_of_a_component_ends_the_step"; else not_ok "a_lost_node_of_a_component_ends_the_step"; fi
+if [ $((SECONDS - begin)) -lt $((60 * slow)) ]; then ok "a_lost_node_of_a_component_ends_the_step"; else not_ok "a_lost_node_of_a_component_ends_the_step"; fi
 is "with_the_exit_code_of_a_step_without_a_dictionary" "$(tail -n 1 "$out.with")" "$(tail -n 1 "$out.without")"
 has "which_is_none_of_success" "^exit code [1-9]"
 is "and_srun_says_once_what_was_lost" "$(grep -c "^srun: error: ddict: node ${nodes[2]} is lost" "$out")" 1

@@ -33,7 +33,7 @@ is "nor_on_the_disk" "$(ls -A "$dir/disk")" ""
 
 t "a_job_is_accepted" sub sh -c "cd $dir && sbatch -N2 -n2 --mem=120M --ddict-managers=2 --ddict-mem=32M --ddict-spill=$dir/disk --ddict-record=none -o job.out --wrap 'srun -n2 python3 ranks.py 60 stay'"
 job=$(grep -Eo '[0-9]+$' "$out")
-for i in $(seq 300); do [ ! -e "$dir/there" ] || break; sleep 0.2; done
+for i in $(seq $((300 * slow))); do [ ! -e "$dir/there" ] || break; sleep 0.2; done
 cp "$dir/job.out" "$out"
 is "its_ranks_have_read_all" "$(grep -c '60 good' "$dir/job.out")" 2
 sub scancel "$job"

@@ -87,7 +87,7 @@ with gzip.open("long.tgz", "wb", 1) as f:
         f.write(info.tobuf() * 1000)
 END
 chmod a+r long.tgz
-loads='srun=$!; for i in $(seq 150); do pgrep -f "ddict-load .*--chdir $PWD -- long.tgz" >/dev/null && break; sleep 0.2; done; sleep 1'
+loads='srun=$!; for i in $(seq 600); do pgrep -f "ddict-load .*--chdir $PWD -- long.tgz" >/dev/null && break; sleep 0.2; done; sleep 1'
 began=$SECONDS
 sub bash -c 'srun -N3 --ddict-mem=600M --ddict-load=long.tgz echo STARTED & '"$loads"'; kill -INT $srun; wait $srun' >"$out" 2>&1 </dev/null
 has_not "^C while it loads: no task starts" 'STARTED'

@@ -87,13 +87,13 @@ rm -f tasks.on
 # shellcheck disable=SC2016
 t "scancel_of_the_step" sub salloc -Q -N2 -n4 sh -c 'srun ddict run --mem=96M --record='"$home"'/tasks.cancel -- sh -c "touch tasks.on; exec sleep 30" & p=$!
     while [ ! -e tasks.on ]; do sleep 0.05; done; scancel $SLURM_JOB_ID.0; wait $p; echo rc=$?
-    for i in $(seq 100); do ! squeue -h -s -j $SLURM_JOB_ID -o %j | grep -q ddict && break; sleep 0.1; done; squeue -h -s -j $SLURM_JOB_ID -o "left %j"; cat tasks.cancel'
+    for i in $(seq 400); do ! squeue -h -s -j $SLURM_JOB_ID -o %j | grep -q ddict && break; sleep 0.1; done; squeue -h -s -j $SLURM_JOB_ID -o "left %j"; cat tasks.cancel'
 has "ends_the_tasks" '^rc=(137|143)$'
 has "and_the_record_is_complete" '"event":"job_end".*"reason":"drained"'
 has_not "and_the_managers_step" '^left ddict'
 rm -f tasks.on
 t "scancel_of_the_job" sub sh -c 'salloc -Q -N2 -n4 sh -c "(while [ ! -e tasks.on ]; do sleep 0.05; done; scancel \$SLURM_JOB_ID) & srun ddict run --mem=96M --record=tasks.job -- sh -c \"touch tasks.on; exec sleep 30\""
-    for i in $(seq 100); do grep -q job_end tasks.job && break; sleep 0.1; done; cat tasks.job'
+    for i in $(seq 400); do grep -q job_end tasks.job && break; sleep 0.1; done; cat tasks.job'
 has "which_leaves_a_record" '"event":"job_end".*"reason":"(signal|drained)"'
 rm -f tasks.on
 

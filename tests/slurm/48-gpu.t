@@ -26,7 +26,7 @@ DEVCLUSTER_ID=g$(printf %05d $((RANDOM % 100000)))
 export DEVCLUSTER=$devcluster
 work=/var/lib/ddict-devcluster/$DEVCLUSTER_ID/home/ddict-test
 trap '"$devcluster" down 2>/dev/null; rm -f "$out"' EXIT
-t "a_node_with_8_GPUs_is_up" timeout 120 "$devcluster" up -n 1 --prefix "$prefix" --cpus-per-node 16 --gpus-per-node 8 || finish
+t "a_node_with_8_GPUs_is_up" timeout $((120 * slow)) "$devcluster" up -n 1 --prefix "$prefix" --cpus-per-node 16 --gpus-per-node 8 || finish
 mapfile -t nodes < <("$devcluster" nodes)
 cd "$work" || exit 1
 machine

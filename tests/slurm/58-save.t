@@ -79,11 +79,11 @@ cat "$home/saved.end.out" >"$out"
 has "has_saved_all" 'saved 3 items'
 # shellcheck disable=SC2086
 job=$(sub sbatch --parsable -N3 -o "$home/saved.cancel.out" $small --ddict-save=saved.cancel "$home/saved.job.sh")
-for _ in $(seq 150); do sub srun --jobid="$job" --overlap -N1 -n1 ddict get b/2 >/dev/null 2>&1 && break; sleep 0.2; done
+for _ in $(seq $((150 * slow))); do sub srun --jobid="$job" --overlap -N1 -n1 ddict get b/2 >/dev/null 2>&1 && break; sleep 0.2; done
 sub scancel "$job"
 
 t "a_step_that_is_interrupted" sub bash -c "srun -N3 -n3 $small --ddict-save=$home/saved.int sh -c 'ddict put i/\$SLURM_PROCID 1; echo put; sleep 600' >$home/saved.int.out 2>&1 & pid=\$!
-    for i in \$(seq 300); do [ \"\$(grep -c ^put $home/saved.int.out)\" = 3 ] && break; sleep 0.2; done; for i in 1 2 3; do kill -INT \$pid; sleep 0.2; done; wait \$pid; cat $home/saved.int.out"
+    for i in \$(seq $((300 * slow))); do [ \"\$(grep -c ^put $home/saved.int.out)\" = 3 ] && break; sleep 0.2; done; for i in 1 2 3; do kill -INT \$pid; sleep 0.2; done; wait \$pid; cat $home/saved.int.out"
 has "is_saved" 'saved 3 items'
 
 cat >"$home/saved.own" <<'SCRIPT' # the ddictd of this node: it has the node's network, and our job's name
@@ -108,7 +108,7 @@ t "ddict_run_says_it" sub bash -c "srun -N1 -n1 --mem=200M ddict run --mem=48M -
 has "too" 'NOT ALL WAS SAVED to .*saved.lost3: '
 has "with_its_code" '^code 1$'
 
-for _ in $(seq 100); do [ -e "$home/saved.cancel/manifest.json" ] && break; sleep 0.2; done
+for _ in $(seq $((100 * slow))); do [ -e "$home/saved.cancel/manifest.json" ] && break; sleep 0.2; done
 # shellcheck disable=SC2086
 t "a_job_that_was_cancelled_is_there" sub srun -N1 -n1 $small --ddict-restore=saved.cancel ddict ls --prefix b/
 is "with_all_that_it_had" "$(grep -c "^'b/" "$out")" 3

@@ -11,7 +11,7 @@ jobs_end() { # no job of these users is left
     local i
     "$devcluster" run -u root -- scancel -u ddict-test >/dev/null 2>&1
     "$devcluster" run -u root -- scancel -u ddict-other >/dev/null 2>&1
-    for i in $(seq 300); do [ -n "$(sub squeue -h -o %i)" ] || return 0; sleep 0.2; done
+    for i in $(seq $((300 * slow))); do [ -n "$(sub squeue -h -o %i)" ] || return 0; sleep 0.2; done
 }
 trap 'jobs_end; site_conf_end; rm -rf "$out" "$work"' EXIT
 
@@ -64,8 +64,8 @@ printf '#!/bin/sh\nexec python3 %s/hold.py "$1" "$2"\n' "$work" >"$work/holder.s
 chmod -R a+rX "$work"
 chmod 755 "$work/ddict" "$work"/*.sh
 
-job_gone() { # JOB SECONDS
-    local end=$((SECONDS + $2))
+job_gone() { # JOB SECONDS: four times as long in user-mode Linux
+    local end=$((SECONDS + $2 * slow))
     while [ $SECONDS -lt $end ]; do
         [ -n "$(sub squeue -h -j "$1" -o %T 2>/dev/null)" ] || return 0
         sleep 0.3
@@ -80,7 +80,7 @@ healthy() { # SENTENCE: no node is draining, after a while in which it could be
 script() {
     job=$(sub sbatch --parsable -w "${nodes[0]}" -N1 -n1 --mem=200M -o "$work/job.%j.out" --ddict-mem=48M --ddict-record=none --ddict-save="$work/saved.%j" "$work/job.sh" "$@")
     local i
-    for i in $(seq 150); do grep -qs '^over' "$work/job.$job.out" && break; sleep 0.2; done
+    for i in $(seq $((150 * slow))); do grep -qs '^over' "$work/job.$job.out" && break; sleep 0.2; done
     cat "$work/job.$job.out" >"$out"
     has "a_script_ends $*" '^over'
 }
@@ -88,7 +88,7 @@ script() {
 # Another job of the user's on that node, and a process of somebody else's.
 holder=$(sub sbatch --parsable -w "${nodes[0]}" -N1 -n1 --mem=100M -o /dev/null "$work/holder.sh" $$ "$work/holder")
 other=$("$devcluster" run -u ddict-other -- sh -c "cd / && sbatch --parsable -w ${nodes[0]} -N1 -n1 --mem=100M -o /dev/null --wrap 'sleep 1001'")
-for _ in $(seq 100); do [ -s "$work/holder" ] && break; sleep 0.2; done
+for _ in $(seq $((100 * slow))); do [ -s "$work/holder" ] && break; sleep 0.2; done
 is "another_job_holds" "$([ -s "$work/holder" ] && echo yes)" yes
 
 # What was handed to it is not waited for.

@@ -7,9 +7,9 @@ root() { "$devcluster" run -u root -- "$@"; }
 trap 'root scontrol update nodename="${nodes[1]}" state=resume >/dev/null 2>&1; rm -f "$out"' EXIT
 
 limit=120 sub srun --no-kill -N2 -n2 -w "${nodes[0]},${nodes[1]}" --mem=300M --ddict-mem=64M sh -c 'ddict put k$SLURM_PROCID v && echo "begun $SLURM_JOB_ID"
-    for i in $(seq 300); do ddict put again v || break; sleep 0.2; done; echo "rank $SLURM_PROCID has seen it" >>seen-$SLURM_JOB_ID' >"$out" 2>&1 </dev/null &
+    for i in $(seq 1200); do ddict put again v || break; sleep 0.2; done; echo "rank $SLURM_PROCID has seen it" >>seen-$SLURM_JOB_ID' >"$out" 2>&1 </dev/null &
 srun=$!
-for i in $(seq 300); do
+for i in $(seq $((300 * slow))); do
     [ "$(grep -c '^begun ' "$out")" = 2 ] && break
     sleep 0.2
 done
@@ -18,7 +18,7 @@ job=$(awk '$1 == "begun" { print $2; exit }' "$out")
 t0=$SECONDS
 root scontrol update nodename="${nodes[1]}" state=down reason=test
 wait $srun
-if [ $((SECONDS - t0)) -lt 45 ]; then ok "it_is_over_in_time"; else not_ok "it is over $((SECONDS - t0)) s later"; fi
+if [ $((SECONDS - t0)) -lt $((45 * slow)) ]; then ok "it_is_over_in_time"; else not_ok "it is over $((SECONDS - t0)) s later"; fi
 # in a file, because srun 22.05 may end before the last line of a task comes
 is "the_task_of_the_other_node_went_on_until_the_dictionary_ended" "$(cat "seen-$job" 2>&1)" 'rank 0 has seen it'
 has "the_lost_node_is_named" "ddict: node ${nodes[1]} is lost"

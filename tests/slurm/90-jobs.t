@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 export DEVCLUSTER=$devcluster
 for how in srun:10 sbatch:4 hand:2; do
-    t "jobs_in_a_row_and_four_at_once_leave_nothing_${how%:*}" timeout 300 "$tests/../bench/jobs.py" --how "${how%:*}" --count "${how#*:}" --at-once 4
+    t "jobs_in_a_row_and_four_at_once_leave_nothing_${how%:*}" timeout $((300 * slow)) "$tests/../bench/jobs.py" --how "${how%:*}" --count "${how#*:}" --at-once 4
     sed 's/^/# /' "$out"
 done
 clean_after "nothing_is_left"

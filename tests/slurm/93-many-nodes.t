@@ -9,7 +9,7 @@ DEVCLUSTER_ID=m$(printf %05d $((RANDOM % 100000)))
 trap '"$devcluster" down 2>/dev/null; rm -f "$out"' EXIT
 nodes_n=16 jobs=200 down_soon=(--set SlurmdTimeout=13)
 [ "${JOBS-}" != few ] || jobs=5 down_soon=()
-t "a_cluster_of_sixteen_nodes_is_up" timeout 120 "$devcluster" up -n $nodes_n --prefix "$prefix" --mem-per-node 400 "${down_soon[@]}" || finish
+t "a_cluster_of_sixteen_nodes_is_up" timeout $((120 * slow)) "$devcluster" up -n $nodes_n --prefix "$prefix" --mem-per-node 400 "${down_soon[@]}" || finish
 mapfile -t nodes < <("$devcluster" nodes)
 cd "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/home/ddict-test" || exit 1
 root() { "$devcluster" run -u root -- "$@"; }
@@ -72,11 +72,11 @@ lost() {
         i=0; while [ $((i += 1)) -lt 300 ]; do ddict put again$SLURM_PROCID v || break; sleep 0.3; done; [ $i -lt 300 ] && echo "$SLURM_PROCID" >>seen' >"$out" 2>&1 </dev/null &
     srun=$!
     t0=$SECONDS
-    until [ "$(grep -c '^begun ' "$out")" = $nodes_n ] || [ $((SECONDS - t0)) -gt 60 ]; do sleep 0.2; done
+    until [ "$(grep -c '^begun ' "$out")" = $nodes_n ] || [ $((SECONDS - t0)) -gt $((60 * slow)) ]; do sleep 0.2; done
     is "all_tasks_have_begun_$1" "$(grep -c '^begun ' "$out")" $nodes_n
     for n in "$@"; do "$devcluster" poweroff "$n"; done
     t0=$SECONDS
-    until [ "$(sort -u seen 2>/dev/null | wc -l)" = $((nodes_n - 3)) ] || [ $((SECONDS - t0)) -gt 60 ]; do sleep 0.2; done
+    until [ "$(sort -u seen 2>/dev/null | wc -l)" = $((nodes_n - 3)) ] || [ $((SECONDS - t0)) -gt $((60 * slow)) ]; do sleep 0.2; done
     is "the_tasks_of_the_other_nodes_see_the_loss_$1" "$(sort -un seen | paste -sd' ')" \
         "$(for ((n = 1; n <= nodes_n; n++)); do [[ " $* " = *" $n "* ]] || echo $((n - 1)); done | paste -sd' ')"
     echo "note power of nodes $*: the last task saw it $((SECONDS - t0)) s later"

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # By hand: `ddict up`, `down` and `run` in an allocation, in a batch script and from the submit host; the managers' step however it is hurt.
 . "$(dirname "$0")/lib.sh"
-sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- env DDICT_RECORD=none "$@"; } # records are looked at further down
+sub() { timeout --foreground --kill-after=5 $((${limit-60} * slow)) "$devcluster" run -- env DDICT_RECORD=none "$@"; } # records are looked at further down
 dd="--ddict-managers=2 --ddict-mem=64M"
 ddict=$(sub sh -c 'command -v ddict')
 steps='squeue -h -s -j $SLURM_JOB_ID -o "%j %N"'
 
 t "up_in_an_allocation_names_the_dictionary" sub salloc -Q -N2 sh -c 'eval "$(ddict up --managers=4 --mem=64M)" && echo "name $DDICT_NAME" &&
     srun -N2 -n2 sh '"$tests/both.sh $ddict"' && srun -N1 -n1 ddict stats && ddict down &&
-    for i in $(seq 100); do sleep 0.1; test -z "$(squeue -h -s -o %j -j $SLURM_JOB_ID | grep ddict)" && break; done; echo "steps: $(squeue -h -s -o %j -j $SLURM_JOB_ID)"'
+    for i in $(seq 400); do sleep 0.1; test -z "$(squeue -h -s -o %j -j $SLURM_JOB_ID | grep ddict)" && break; done; echo "steps: $(squeue -h -s -o %j -j $SLURM_JOB_ID)"'
 has "up_prints_the_job_s_name" '^name [0-9]+\.[0-9]+\.job$'
 has "managers_run_on_both_nodes" "^ *3 +${nodes[1]}"
 has "down_from_the_submit_host_ends_the_step" '^steps: *$'
@@ -38,7 +38,7 @@ has "it_ends_with_the_dictionary" '^at the end 0 steps, 0 srun$'
 is "slurmstepd_tells_it_about_the_end" "$(unheard)" 0
 t "and_nobody_needs_it" sub salloc -Q -N2 bash "$tests/stays.sh" yes
 has "its_death_does_nothing" '^after its death w$'
-for _ in $(seq 50); do [ "$(unheard)" = 2 ] && break || sleep 0.2; done # slurmstepd tries for two seconds, when the job may be over
+for _ in $(seq $((50 * slow))); do [ "$(unheard)" = 2 ] && break || sleep 0.2; done # slurmstepd tries for two seconds, when the job may be over
 is "only_slurmstepd_misses_it" "$(unheard)" 2
 t "a_share_is_of_the_memory_of_the_job" sub salloc -Q -N2 --mem=200M sh -c 'ddict up --mem=50% --plugin'
 has "half_of_400M" 'mem=209715200$'
@@ -55,7 +55,7 @@ t "run_is_refused_more_than_the_job_has" sub salloc -Q -N2 --mem=100M sh -c '! d
 has_not "and_the_command_does_not_run" '^THE COMMAND'
 has "with_the_option_to_add" '--mem=1G'
 t "run_passes_signals_on" sub salloc -Q -N2 bash -c 'ddict run --mem=64M -- sh -c "trap \"echo got it; exit 3\" TERM; echo begun; while :; do sleep 0.1; done" >~/o &
-    for i in $(seq 100); do grep -q begun ~/o && break; sleep 0.1; done; kill -TERM $!; wait $!; test $? = 3 && cat ~/o; rm -f ~/o'
+    for i in $(seq 400); do grep -q begun ~/o && break; sleep 0.1; done; kill -TERM $!; wait $!; test $? = 3 && cat ~/o; rm -f ~/o'
 has "the_command_got_it" '^got it'
 t "run_ends_128_plus_the_signal" sub salloc -Q -N2 bash -c 'ddict run --mem=64M -- sh -c "kill -9 \$\$"; test $? = 137'
 t "run_names_a_command_that_is_not_there" sub bash -c 'ddict run --local --mem=64M -- /nonexistent; test $? = 127'
@@ -66,7 +66,7 @@ has "both_managers_serve" '^ *1 +'
 clean_after "nothing_is_left_after_run_without_slurm"
 
 t "the_record_of_a_batch_job_and_its_summary" sub sh -c 'd=$(mktemp -d ~/record.XXXXXX); cd $d; unset DDICT_RECORD; printf "#!/bin/sh\nddict up --managers=4 --mem=64M && export DDICT_NAME=\$(id -u).\$SLURM_JOB_ID.job\nsrun -n2 true; ddict put k v; ddict run --mem=64M -- true\n" >job.sh
-    sbatch -Q -W -N2 -o job.%j.out job.sh; for i in $(seq 100); do grep -q "record " job.*.out && break; sleep 0.1; done; cat job.*.out; ls ddict-*.jsonl; cat ddict-*.jsonl; rm -rf $d'
+    sbatch -Q -W -N2 -o job.%j.out job.sh; for i in $(seq 400); do grep -q "record " job.*.out && break; sleep 0.1; done; cat job.*.out; ls ddict-*.jsonl; cat ddict-*.jsonl; rm -rf $d'
 has "the_summary_is_in_the_job_s_output" '^ddict: 4 managers on 2 nodes, 64.0 MiB: 1 key.*; record .*/ddict-[0-9]+\.jsonl$'
 has "the_record_names_what_was_asked" '"asked":"--managers=4 --mem=64M"'
 is "two_dictionaries_are_in_one_file" "$(grep -c '"event":"job_end"' "$out")" 2
@@ -79,7 +79,7 @@ t "managers_find_each_other_without_pmix" sub salloc -Q -N2 sh -c 'ddict run --m
 # The starter of the managers and their srun are killed in the middle: the job goes on, srun says one line, all ends.
 hurt() { # SENTENCE PIDS-OF-SRUN-IN-$1
     t "$1" sub bash -c "srun -N2 -n2 $dd sh -c '$ddict put k v; echo begun; sleep 3' >~/o 2>&1 & srun=\$!
-        for i in \$(seq 100); do grep -q begun ~/o && break; sleep 0.1; done
+        for i in \$(seq 400); do grep -q begun ~/o && break; sleep 0.1; done
         up=\$(pgrep -x -P \$srun ddict) && kill -9 $2; wait \$srun; cat ~/o; rm -f ~/o"
     is "${1}_is_told_in_one_line" "$(grep -c 'ddict:' "$out")" 1
     clean_after "nothing_is_left_after_$1"
@@ -89,7 +89,7 @@ hurt "death_of_the_managers_srun" '$(pgrep -x -P $up srun)'
 
 # While srun waits for managers that do not get ready.
 t "one_interrupt_ends_the_waiting" sub bash -c "DDICT_TEST_READY_MS=60000 srun -N2 -n2 $dd echo THE TASK RAN & srun=\$!
-    sleep 1.5; kill -INT \$srun; wait \$srun; test \$? = 1"
+    sleep $((slow > 1 ? 6 : 2)); kill -INT \$srun; wait \$srun; test \$? = 1"
 has "and_says_so" 'ddict: interrupted'
 has_not "no_task_ran" '^THE TASK'
 clean_after "nothing_is_left_after_an_interrupt"

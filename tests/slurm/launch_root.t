@@ -12,7 +12,7 @@ trap 'rm -rf "$trace" "$out"' EXIT
 slurmd=$("$devcluster" ps 1 | awk '$5 == "slurmd" { print $2; exit }')
 strace -f -k -qq -o "$trace/all" -p "$slurmd" 2>"$trace/err" &
 tracer=$!
-for i in $(seq 50); do
+for i in $(seq $((50 * slow))); do
     grep -qs '^TracerPid:[[:space:]]*[1-9]' "/proc/$slurmd/status" && break
     sleep 0.1
 done

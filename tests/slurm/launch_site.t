@@ -7,7 +7,7 @@ ddict=$(sub sh -c 'command -v ddict')
 [ -n "$ddict" ] || { echo "no ddict on the submit host"; exit 77; }
 conf=${ddict%/bin/ddict}/etc/ddict.conf
 trap 'site_conf_end; rm -f "$out"' EXIT
-sub() { timeout --foreground --kill-after=5 "${limit-60}" "$devcluster" run -- env DDICT_RECORD=none "$@"; }
+sub() { timeout --foreground --kill-after=5 $((${limit-60} * slow)) "$devcluster" run -- env DDICT_RECORD=none "$@"; }
 up="ddict up --plugin"
 
 site_conf "# ours" "managers=3" "mem=25%"
@@ -51,7 +51,7 @@ site_conf_end
 # kill -9 of SRUN or UP while the managers get ready
 killed() { # SENTENCE WHOM SECONDS: so long after its step is there
     t "$1" sub salloc -Q -N2 bash -c "DDICT_TEST_READY_MS=2000 ddict up --plugin --mem=64M & up=\$!
-        for i in \$(seq 200); do srun=\$(pgrep -P \$up -x srun) && test -n \"\$(squeue -h -s -j \$SLURM_JOB_ID)\" && break; sleep 0.05; done
+        for i in \$(seq 800); do srun=\$(pgrep -P \$up -x srun) && test -n \"\$(squeue -h -s -j \$SLURM_JOB_ID)\" && break; sleep 0.05; done
         sleep $3; kill -9 \$$2; wait \$up; ddict up --plugin --mem=64M && ddict put k v && sleep 2 && ddict get k"
     has "${1}_and_the_next_one_is_there" '^ddict1 (ready|exists) '
 }
