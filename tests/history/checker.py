@@ -199,7 +199,7 @@ class AtRandom(unittest.TestCase):
             check_history(calls)
             reads = [i for i, c in enumerate(calls) if c.verb == GET and c.code == 0 and c.ended and i > 1000]
             i = rng.choice(reads)
-            j = rng.choice([c for c in calls[:500] if c.wrote]).wrote
+            j = rng.choice([c for c in calls[:500] if c.wrote and c.ended and c.code == 0]).wrote
             calls[i] = calls[i]._replace(read=j)
             try:
                 check_history(calls)
