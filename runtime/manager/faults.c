@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define DIE_LIVES 8u /* fewer than --restarts may allow within DD_RESTARTS_MS */
+
 struct faults faults;
 
 static uint64_t number(const char *name) {
@@ -45,13 +47,29 @@ const char *faults_topology(void) {
     return getenv("DDICT_TEST_TOPOLOGY");
 }
 
-void faults_init(uint32_t manager) {
+static enum faults_step env_step(const char *name, uint64_t *n) {
+    static const char *const steps[] = {"", "begun", "changed", "answered", "taken"};
+    const char *v = getenv(name), *colon = v ? strchr(v, ':') : NULL;
+    if (!colon || count_parse(colon + 1, 0, UINT32_MAX, n) < 0)
+        return STEP_NONE;
+    for (unsigned i = STEP_BEGUN; i <= STEP_TAKEN; i++)
+        if (strlen(steps[i]) == (size_t)(colon - v) &&
+            memcmp(steps[i], v, (size_t)(colon - v)) == 0) {
+            faults.on = true;
+            return i;
+        }
+    return STEP_NONE;
+}
+
+void faults_init(uint32_t manager, uint32_t life) {
     uint64_t only;
     const char *v = getenv("DDICT_TEST_MANAGER");
     memset(&faults, 0, sizeof faults);
     if (v && (count_parse(v, 0, UINT32_MAX, &only) < 0 || only != manager))
         return;
     faults.die_after_puts = number("DDICT_TEST_DIE_AFTER_PUTS");
+    if (life <= DIE_LIVES)
+        faults.die_step = env_step("DDICT_TEST_DIE", &faults.die_steps);
     faults.ready_ms = number("DDICT_TEST_READY_MS");
     faults.wake_ms = number("DDICT_TEST_WAKE_MS");
     faults.piece_ms = number("DDICT_TEST_PIECE_MS");
@@ -94,5 +112,10 @@ bool faults_give(void) {
 
 void faults_put(void) {
     if (faults.die_after_puts && ++faults.puts == faults.die_after_puts)
+        kill(getpid(), SIGKILL);
+}
+
+void faults_step(enum faults_step step) {
+    if (faults.die_step == step && --faults.die_steps == 0)
         kill(getpid(), SIGKILL);
 }

@@ -5,6 +5,8 @@
  *
  *     DDICT_TEST_MANAGER=M        the switches below concern manager M only (default: all)
  *     DDICT_TEST_DIE_AFTER_PUTS=N the manager kills itself (SIGKILL) before it answers its N-th put
+ *     DDICT_TEST_DIE=STEP:N       the manager kills itself at the N-th begun, changed, answered or taken
+ *                                 request of a lane, in each of its first 8 lives
  *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
  *     DDICT_TEST_READY_MS=MS      the manager sleeps so long before it says that it is ready
@@ -32,8 +34,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
+ * CQ; the request has left SQ */
+enum faults_step { STEP_NONE, STEP_BEGUN, STEP_CHANGED, STEP_ANSWERED, STEP_TAKEN };
 struct faults {
     bool on;
+    enum faults_step die_step;
+    uint64_t die_steps;
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type;
     uint64_t drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, lend_ms, rma_refused,
@@ -41,9 +48,9 @@ struct faults {
 };
 extern struct faults faults;
 
-const char *faults_root(void);     /* "" without the switch; for ddictd, too */
-const char *faults_topology(void); /* NULL without the switch; for ddictd */
-void faults_init(uint32_t manager);
+const char *faults_root(void);                     /* "" without the switch; for ddictd, too */
+const char *faults_topology(void);                 /* NULL without the switch; for ddictd */
+void faults_init(uint32_t manager, uint32_t life); /* life: from 1 */
 void faults_sleep(uint64_t ms);
 /* Called with each request before it is begun; true: forget it. */
 bool faults_request(unsigned type);
@@ -56,5 +63,6 @@ bool faults_rma(void);
 bool faults_give(void);
 /* Called when a put is done and not yet answered. */
 void faults_put(void);
+void faults_step(enum faults_step step);
 
 #endif

@@ -11,6 +11,7 @@
  */
 #include "lanes.h"
 
+#include "answers.h"
 #include "aside.h"
 #include "forward_reply.h"
 #include "lane_client.h"
@@ -358,7 +359,11 @@ static const uint8_t *lane_place(struct requester *a, uint64_t off, uint64_t len
 
 static void lane_consume(struct lane_client *c) {
     const struct msg *m = c->at_hand;
+    if (faults.on)
+        faults_step(STEP_ANSWERED);
     ring_consume(&c->lane.sq, m);
+    if (faults.on)
+        faults_step(STEP_TAKEN);
     c->at_hand = NULL;
     c->served = true;
     /* so that the client writes on while the manager reads */
@@ -415,11 +420,19 @@ static bool is_answered(const struct msg *m) {
     return m->type != MSG_CREDIT && (m->type != MSG_DATA || m->flags & MSGF_LAST);
 }
 
+static void lane_begin(struct lane_client *c, const struct msg *m) {
+    struct store_source from = {
+        .client = c->id, .at = c->lane.sq.pos, .id = m->id, .before = c->lane.cq.pos};
+    c->at_hand = m;
+    store_begin(c->a.m->store, &from);
+    if (faults.on)
+        faults_step(STEP_BEGUN);
+}
+
 static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
     unsigned n = 0;
     size_t bytes = 0;
     c->served_from = c->lane.sq.pos;
-    manager_busy(c->a.m, true);
     while (n < TURN_RECORDS && bytes < TURN_BYTES && !share_over(c->a.m) && lane_takes(c)) {
         const uint8_t *payload = NULL;
         struct msg m;
@@ -429,15 +442,14 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
         if (e > 0 && is_answered(&m) && !lane_answers(c))
             break;
         if (e > 0) {
-            c->at_hand = &m;
+            lane_begin(c, &m);
             e = request_take(&c->a, &m, payload);
         }
-        if (e == TAKE_STALL) {
-            c->stalled = true;
+        if (e == TAKE_STALL || e == TAKE_LATER) {
+            store_begin(c->a.m->store, NULL);
+            c->stalled = e == TAKE_STALL;
             break;
         }
-        if (e == TAKE_LATER)
-            break;
         if (e == TAKE_PAUSE)
             c->paused = true;
         if (e < 0) {
@@ -453,7 +465,6 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
         n++;
     }
     c->at_hand = NULL;
-    manager_busy(c->a.m, false);
     share_take(left, bytes, n);
     return n > 0;
 }
@@ -604,6 +615,60 @@ static int placed_find(struct lane_client *c) {
             return -ENOMEM;
     }
     return e;
+}
+
+/* Whether request id has an answer behind `before` in CQ, consumed or not. */
+static bool is_answer_there(const struct ring *cq, uint64_t before, uint64_t id) {
+    struct msg r;
+    if (cq->pos - before > DD_LANE_RING)
+        return false;
+    while (ring_look(cq, &before, &r) > 0)
+        if (r.type == MSG_REPLY && r.id == id)
+            return true;
+    return false;
+}
+
+/* Make the answer to a change again, from what the change has left in the arena (I24). */
+static void fate_answer(struct lane_client *c, struct msg *req, const struct store_fate *f) {
+    struct manager *m = c->a.m;
+    struct msg r;
+    if (f->item == 0) {
+        reply_init(&r, f->from.id, m->setup->id);
+        r.version = f->version;
+        requester_send(&c->a, &r, NULL, 0);
+        return;
+    }
+    struct store_ref ref;
+    if (store_keep(m->store, f->item) < 0) {
+        requester_drop(&c->a, "no memory to keep its value");
+        return;
+    }
+    store_kept(m->store, f->item, &ref);
+    req->type = MSG_POP; /* the client may have written another */
+    req->id = f->from.id;
+    request_found(&c->a, req, &ref, true, NULL, clock_ns());
+}
+
+void lanes_go_on(struct manager *m) {
+    struct store_fate f;
+    struct lane_client *c = m->clients;
+    struct msg req;
+    const uint8_t *payload;
+    if (!store_fate(m->store, &f))
+        return;
+    while (c && c->id != f.from.client)
+        c = c->next;
+    if (!c || ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != f.from.at)
+        return; /* it has left SQ, so it is over */
+    bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
+    if (!answered && !f.happened)
+        return; /* the first turn takes it */
+    c->served_from = c->lane.sq.pos;
+    lane_client_watch(c);
+    if (!answered)
+        fate_answer(c, &req, &f);
+    ring_consume(&c->lane.sq, &req);
+    c->served = true;
 }
 
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {

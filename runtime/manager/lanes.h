@@ -12,6 +12,9 @@ void client_del(struct manager *m, uint64_t id);
 void client_ban(struct manager *m, uint64_t id); /* SUP_CLIENT_BAN */
 int hold_add(struct manager *m, uint64_t id, uint32_t pid, int fd);
 void hold_del(struct manager *m, uint64_t id);
+/* A later life, when it knows all clients: end the request that was at hand when the life before
+ * died, if it was carried out. */
+void lanes_go_on(struct manager *m);
 /* Serve the watched lanes in turn, a bounded share of work. True: there was work. */
 bool lanes_turn(struct manager *m);
 /* After `sleeping` was announced: whether there is work after all. */

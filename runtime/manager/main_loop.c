@@ -73,10 +73,8 @@ static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
 
 /* --- what modules call of those above them --- */
 static void carriers_look(struct manager *m) {
-    manager_busy(m, true);
     lanes_look(m);
     peer_servers_look(m);
-    manager_busy(m, false);
 }
 
 static const struct upcalls upcalls = {.unstall = lanes_unstall,
@@ -103,10 +101,8 @@ static void unstall_fire(struct timer *t) {
 
 static void late_fire(struct timer *t) {
     struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, late));
-    manager_busy(m, true);
     bool more = forwards_late(m);
     parked_late(m);
-    manager_busy(m, false);
     if (more || m->parkings)
         timer_after(&m->timers, t, DD_LATE_MS * 1000000ull);
 }
@@ -145,6 +141,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         break;
     case SUP_GO:
         m->knows = true;
+        lanes_go_on(m);
         break;
     case SUP_CLIENT_BAN:
         client_ban(m, s->id);
@@ -423,7 +420,7 @@ int manager_run(const struct manager_setup *setup) {
     manager_begin(&m, setup);
     log_part("manager %u on %s", setup->id, setup->node);
     conn_counts_reset();
-    faults_init(setup->id);
+    faults_init(setup->id, setup->page->lives);
     manager_bind(&m);
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
     mallopt(M_MMAP_THRESHOLD, HEAP_PIECE);

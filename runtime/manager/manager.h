@@ -85,11 +85,8 @@ struct manager_page {
     uint64_t started;
     uint64_t turns; /* of its loop: ddictd sees by it that the manager is alive (watch.c) */
     uint32_t lives; /* starts of the manager so far; ddictd counts them, each before its fork */
-    /*
-     * What a next life could not go on with (PROTOCOL 12). busy: requests are being carried out.
-     * held: those that were taken and are not answered, and answers that wait for room.
-     */
-    uint32_t busy;
+    /* What a next life could not go on with (PROTOCOL 12): requests that were taken and are not
+     * answered, and answers that wait for room. */
     uint64_t held;
     uint64_t events; /* no event had a number above this */
 };
@@ -234,9 +231,6 @@ void manager_stalls(struct manager *m); /* a lane that got TAKE_STALL is tried a
  * --- what dies with the manager ---
  * Stored before a request leaves its ring, and after its answer stands in one.
  */
-static inline void manager_busy(struct manager *m, bool busy) {
-    __atomic_store_n(&m->setup->page->busy, busy, __ATOMIC_RELEASE);
-}
 static inline void manager_holds(struct manager *m, int64_t more) {
     uint64_t *held = &m->setup->page->held;
     __atomic_store_n(held, *held + (uint64_t)more, __ATOMIC_RELEASE);

@@ -130,9 +130,7 @@ bool peer_servers_later(struct manager *m) {
         m->later_at = in->next ? in->next : m->peer_servers;
         if (!in->later || in->room_waits || in->a.gone)
             continue;
-        manager_busy(m, true);
         int e = request_take(&in->a, &in->later->m, in->later->payload);
-        manager_busy(m, false);
         if (e == TAKE_STALL)
             room_wait(in);
         if (e == TAKE_LATER || e == TAKE_STALL)
@@ -157,11 +155,8 @@ static int peer_server_message(struct link *l, void *arg, const struct msg *m, v
     if (faults.on && in->first && faults_cut())
         return -ECONNRESET;
     int e = TAKE_LATER;
-    if (m->type == MSG_DATA || !share_over(in->a.m)) {
-        manager_busy(in->a.m, true);
+    if (m->type == MSG_DATA || !share_over(in->a.m))
         e = request_take(&in->a, m, payload);
-        manager_busy(in->a.m, false);
-    }
     if (e == TAKE_LATER || e == TAKE_STALL) {
         int kept = later_keep(in, m, payload);
         if (kept == 0 && e == TAKE_STALL)

@@ -255,7 +255,10 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
     if (e > 0 && first)
         return false;
     if (e > 0 && (e = store_queue_push(m->store, ref)) == 0) {
+        if (faults.on)
+            faults_step(STEP_CHANGED);
         put_answer(a, req, began, 0);
+        requester_taken(a, req->id);
         return true;
     }
     if (e == 0)

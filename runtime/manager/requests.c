@@ -70,6 +70,8 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
     m->count->bytes_in += req->val_len;
     if (faults.on)
         faults_put();
+    if (faults.on)
+        faults_step(STEP_CHANGED);
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
     r.version = version;
@@ -150,6 +152,8 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
         return e;
     if (pop && e == 0)
         e = store_pop(m->store, key, req->key_len, &ref, &next);
+    if (faults.on && pop)
+        faults_step(STEP_CHANGED);
     if (e < 0) {
         stream_out_drop(ready);
         request_failed(a, req, e);
@@ -197,6 +201,8 @@ static int take_del(struct requester *a, const struct request *q) {
         return TAKE_DONE;
     }
     a->m->count->deletes++;
+    if (faults.on)
+        faults_step(STEP_CHANGED);
     requester_reply(a, m, 0, NULL);
     requester_taken(a, m->id);
     subscriptions_del(a->m, q->key, m->key_len);
@@ -289,6 +295,8 @@ static int take_clear(struct requester *a, const struct request *q) {
         request_failed(a, q->m, e);
         return TAKE_DONE;
     }
+    if (faults.on)
+        faults_step(STEP_CHANGED);
     requester_reply(a, q->m, 0, NULL);
     requester_taken(a, q->m->id);
     subscriptions_clear(a->m);

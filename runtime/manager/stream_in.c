@@ -198,9 +198,12 @@ static void put_in_end(struct put_in *p) {
     struct store_ref ref = p->ref;
     uint64_t began = p->began;
     bool fills = p->state == PUT_FILLS;
+    manager_holds(a->m, 1); /* until its last piece leaves the ring */
     put_in_free(p);
     if (fills)
         a->m->up->commit(a, &req, &ref, began);
+    requester_taken(a, req.id);
+    manager_holds(a->m, -1);
 }
 
 int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload) {

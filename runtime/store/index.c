@@ -4,6 +4,7 @@
 #include "index.h"
 
 #include "lease.h"
+#include "operation.h"
 #include "segment.h"
 #include <base/error.h>
 
@@ -100,6 +101,7 @@ int index_clear(struct store *s) {
     struct segment *g = arena_at(s, off);
     segment_cover(g, 0, 0);
     word_store(&x->dir[1], off);
+    operation_clear(s);
     STRESS_POINT(STRESS_W_READY);
     word_store(&h->root, ROOT_MAKE(ROOT_GENERATION(h->root) + 1, 0));
     h->num_keys = 0;

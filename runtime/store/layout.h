@@ -26,6 +26,16 @@ struct intent {                /* I16: of a pop with a next value */
     uint64_t open;                        /* 1: under way; stored last (release) */
 };
 
+enum operation_kind { OPERATION_NONE, OPERATION_WORD, OPERATION_CLEAR };
+struct operation { /* I24: the change of the request that is being carried out */
+    uint32_t kind; /* enum operation_kind; stored last (release), and NONE first */
+    uint32_t room;
+    uint64_t client, at, id; /* whose, and which of its requests */
+    uint64_t place, word;    /* the slot and its new word; CLEAR: word is the old generation */
+    uint64_t item;           /* offset of what is taken out; 0: nothing */
+    uint64_t before;         /* where its answers ended before */
+};
+
 struct arena_header {
     uint64_t magic;
     uint32_t layout_version;
@@ -73,9 +83,11 @@ struct arena_header {
     /* at least so many hidden words are in the index; 0: there are none (LAYOUT 12) */
     uint64_t hidden;
     struct intent intent __attribute__((aligned(64)));
+    struct operation op __attribute__((aligned(64)));
 };
 _Static_assert(sizeof(struct arena_header) <= ARENA_PAGE, "the header is one page");
 _Static_assert(sizeof(struct intent) == 56, "layout version must change with the intent");
+_Static_assert(sizeof(struct operation) == 64, "layout version must change with the operation");
 
 /* --- frozen (LAYOUT 9) --- */
 enum freeze_state {

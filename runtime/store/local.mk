@@ -4,7 +4,7 @@ libreader_sources = runtime/store/reader.c runtime/store/reader_keys.c runtime/s
   runtime/store/reader.h runtime/store/find.h runtime/store/layout.h runtime/store/stress.h
 libstore_sources = $(libreader_sources) runtime/store/arena.c runtime/store/store.c \
   runtime/store/budget.c runtime/store/pages.c runtime/store/heap.c runtime/store/compact.c \
-  runtime/store/segment.c runtime/store/index.c runtime/store/intent.c runtime/store/lease.c \
+  runtime/store/segment.c runtime/store/index.c runtime/store/intent.c runtime/store/operation.c runtime/store/lease.c \
   runtime/store/lease_pages.c runtime/store/lease_pages.h runtime/store/scan.c runtime/store/scan.h \
   runtime/store/rebuild.c runtime/store/queue.c runtime/store/cache.c \
   runtime/store/spill.c runtime/store/spill_away.c runtime/store/spill_batch.c \
@@ -13,7 +13,7 @@ libstore_sources = $(libreader_sources) runtime/store/arena.c runtime/store/stor
   runtime/store/populate.c runtime/store/memlimit.c runtime/store/table.c runtime/store/table.h \
   runtime/store/pool.c runtime/store/hugepool.c runtime/store/hugepool.h runtime/store/state.h \
   runtime/store/store.h runtime/store/budget.h runtime/store/cache.h runtime/store/compact.h \
-  runtime/store/heap.h runtime/store/index.h runtime/store/intent.h runtime/store/lease.h \
+  runtime/store/heap.h runtime/store/index.h runtime/store/intent.h runtime/store/operation.h runtime/store/lease.h \
   runtime/store/pages.h runtime/store/pool.h runtime/store/queue.h runtime/store/rebuild.h \
   runtime/store/segment.h runtime/store/spill.h runtime/store/spill_away.h \
   runtime/store/spill_batch.h runtime/store/spill_error.h runtime/store/spill_file.h \

@@ -10,6 +10,7 @@
 #include "index.h"
 #include "intent.h"
 #include "lease.h"
+#include "operation.h"
 #include "rebuild.h"
 #include "segment.h"
 #include <base/error.h>
@@ -57,6 +58,8 @@ static int hidden_add(struct store *s, struct store_ref *ref, uint64_t hash, uin
     if (p.home->reach < p.distance)
         word_store(&p.home->reach, p.distance); /* I13 */
     word_store(&s->header->hidden, s->header->hidden + 1);
+    if (version & ITEM_QUEUED) /* not a record */
+        operation_word(s, p.vacant, word, 0);
     word_store(p.vacant, word);
     p.segment->live++;
     STRESS_POINT(STRESS_W_HIDDEN);
@@ -154,6 +157,7 @@ bool queue_swing(struct store *s, const struct index_place *first, const void *k
     uint64_t off = WORD_OFFSET(p.word), word = WORD_MAKE(first->hash, off);
     struct item *item = arena_at(s, off);
     intent_begin(s, first, word, &p, item->version);
+    operation_word(s, first->slot, word, WORD_OFFSET(first->word));
     item->hash = first->hash;
     STRESS_POINT(STRESS_W_HIDDEN);
     item->version = h->version;

@@ -9,6 +9,7 @@
 #include "index.h"
 #include "intent.h"
 #include "lease.h"
+#include "operation.h"
 #include "pages.h"
 #include "queue.h"
 #include "reader.h"
@@ -58,6 +59,7 @@ int store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
         s->settled = true;
     else {
         intent_finish(s);
+        operation_open(s);
         if ((rc = cache_forget(s)) < 0 || (rc = queues_recover(s)) < 0 ||
             (rc = heap_rebuild(s)) < 0)
             goto fail;
@@ -98,6 +100,10 @@ static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
                      ? NULL
                      : ref->item->key + ref->item->key_len + ref->item->pad;
     ref->fill = NULL;
+}
+
+void store_kept(struct store *s, uint64_t off, struct store_ref *ref) {
+    ref_fill(s, off, ref);
 }
 
 /* A block with a header that is complete but for key, hash and check. */
@@ -258,6 +264,7 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
             retire(s, WORD_OFFSET(p.word));
             store_reclaim(s);
         }
+        operation_word(s, p.slot, word, 0);
         STRESS_POINT(STRESS_W_READY);
         word_store(p.slot, word); /* I3; pairs with the loads of the word in reader.c */
         STRESS_POINT(STRESS_W_SWUNG);
@@ -266,6 +273,7 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
     } else {
         if (p.home->reach < p.distance)
             word_store(&p.home->reach, p.distance); /* I13 */
+        operation_word(s, p.vacant, word, 0);
         STRESS_POINT(STRESS_W_READY);
         word_store(p.vacant, word);
         p.segment->live++;
@@ -313,6 +321,7 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
         ref_fill(s, off, ref);
         return 0;
     }
+    operation_word(s, p.slot, WORD_EMPTY, ref ? off : 0);
     STRESS_POINT(STRESS_W_READY);
     word_store(p.slot, WORD_EMPTY);
     STRESS_POINT(STRESS_W_SWUNG);

@@ -122,6 +122,26 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
 int store_clear(struct store *s);
 
 /*
+ * Which request makes the next change of the index: store_commit(), store_pop(), store_remove(),
+ * store_clear() or store_queue_push() (I24); NULL: none that is taken again. store_fate(): what
+ * became of the last one when the store was opened; false: there was none. It counts only if the
+ * request has not left its source.
+ */
+struct store_source {
+    uint64_t client; /* not 0 */
+    uint64_t at, id, before;
+};
+struct store_fate {
+    struct store_source from;
+    bool happened;
+    uint64_t version; /* of what was put; 0: it did not become the first of its key */
+    uint64_t item;    /* offset of what was popped, for store_keep(); 0: nothing */
+};
+void store_begin(struct store *s, const struct store_source *from);
+bool store_fate(struct store *s, struct store_fate *out);
+void store_kept(struct store *s, uint64_t off, struct store_ref *ref); /* what store_keep() keeps */
+
+/*
  * Queues (LAYOUT 12): a key can have more values behind its first one, which is an item as any
  * other. store_pop() makes the next value the first; store_remove() without ref and store_clear()
  * remove all.

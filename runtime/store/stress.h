@@ -55,7 +55,8 @@ enum stress_mutant {
     MUTANTS_LIVE,
     MUTANT_BLIND_REPEAT = MUTANTS_LIVE, /* 13: a split that is repeated copies words again */
     MUTANT_EARLY_DONE,                  /* 14: the intent of a pop is done before the swing */
-    MUTANT_KEEP_CACHED, /* 15: a manager that opens a frozen arena keeps what was cached */
+    MUTANT_KEEP_CACHED,     /* 15: a manager that opens a frozen arena keeps what was cached */
+    MUTANT_STALE_OPERATION, /* 16: a request begins with the last one's change still recorded */
     MUTANTS
 };
 

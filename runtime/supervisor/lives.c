@@ -29,7 +29,7 @@ static bool dies_too_often(const struct local_manager *mgr, uint64_t now) {
 
 /* Nothing of what clients have asked for has died with it. */
 static bool left_nothing(const struct local_manager *mgr) {
-    return !mgr->page->busy && mgr->page->held == 0 && !freezes_wait(mgr->s);
+    return mgr->page->held == 0 && !freezes_wait(mgr->s);
 }
 
 static bool may_return(const struct local_manager *mgr, int status, uint64_t now) {

@@ -3,8 +3,8 @@
  * client_lives.c - a manager is killed, and ddictd starts it again over its arena (--restarts).
  * Invariants: reads in place go on meanwhile and never see another value; what was acknowledged is
  * there; no byte of a view changes, of a forked child neither; queues, the frozen state and the
- * connections of other nodes go on, and a subscriber is told what it missed. A death that takes
- * something along, or one too many, ends the dictionary.
+ * connections of other nodes go on, and a subscriber is told what it missed; each change is made
+ * once. A death that takes something along, or one too many, ends the dictionary.
  */
 #include "client_dict.h"
 
@@ -270,6 +270,134 @@ START_TEST(one_death_too_many_ends_it) {
 }
 END_TEST
 
+/* --- each change is made once --- */
+#define WRITERS 3
+#define ROUNDS  250u
+/* What one writer does in a round; a manager that dies anywhere in it may change nothing of the
+ * outcome. Nothing waits and nothing is streamed: that would end the dictionary. */
+static void once_round(unsigned w, unsigned i) {
+    char key[32];
+    uint64_t n = (uint64_t)w << 32 | i, sum;
+    struct ddict_view v;
+    size_t len = (size_t)sprintf(key, "own %u %u", w, i % 7);
+    value_fill(val, 500, i);
+    ok(ddict_put(d, key, len, val, 500, DDICT_NEW, 20000)); /* twice: DDICT_EEXISTS */
+    if (i % 2) {
+        ok(ddict_del(d, key, len, 20000)); /* twice: DDICT_ENOKEY */
+    } else {
+        ok(ddict_pop(d, key, len, &v, 0, 20000));
+        ck_assert(v.len == 500 && value_is(v.data, 500, i));
+        ddict_release(&v);
+    }
+    ok(ddict_push(d, "all", 3, &n, sizeof n, 0, 0, 20000));
+    int rc;
+    while ((rc = ddict_pop(d, "sum", 3, &v, 0, 20000)) == DDICT_ENOKEY)
+        usleep(100); /* another writer has it */
+    ok(rc);
+    memcpy(&sum, v.data, sizeof sum);
+    ddict_release(&v);
+    sum++;
+    ok(ddict_put(d, "sum", 3, &sum, sizeof sum, DDICT_NEW, 20000));
+}
+
+/* All writers, while `kills` managers are killed at any moment (0: they kill themselves). */
+static void once_check(unsigned kills) {
+    pid_t p[WRITERS];
+    uint64_t zero = 0, n;
+    struct ddict_view v;
+    unsigned seed = 12345;
+    dict_managers(&x, d);
+    ok(ddict_put(d, "sum", 3, &zero, sizeof zero, 0, 20000));
+    for (unsigned w = 0; w < WRITERS; w++)
+        if ((p[w] = fork()) == 0) {
+            for (unsigned i = 0; i < ROUNDS; i++)
+                once_round(w, i);
+            _exit(0);
+        }
+    for (unsigned i = 0; i < kills; i++) {
+        seed = seed * 1103515245 + 12345;
+        usleep(20000 + seed / 65536 % 60000);
+        manager_kill(0);
+        manager_came_back(0);
+    }
+    for (unsigned w = 0; w < WRITERS; w++)
+        expect_exit(p[w], 0);
+    ok(ddict_pop(d, "sum", 3, &v, 0, 20000));
+    memcpy(&n, v.data, sizeof n);
+    ddict_release(&v);
+    ck_assert_uint_eq(n, WRITERS * ROUNDS);
+    unsigned next[WRITERS] = {0};
+    for (unsigned i = 0; i < WRITERS * ROUNDS; i++) {
+        ok(ddict_pop(d, "all", 3, &v, 0, 20000));
+        memcpy(&n, v.data, sizeof n);
+        ddict_release(&v);
+        ck_assert_uint_lt(n >> 32, WRITERS);
+        ck_assert_uint_eq(n & UINT32_MAX, next[n >> 32]++); /* in order, each once */
+    }
+    ck_assert_int_eq(ddict_len(d, 20000), 0);
+}
+
+START_TEST(writers_notice_no_kill) {
+    begin(1, 1, "16");
+    once_check(12);
+    end();
+}
+END_TEST
+
+/* The manager kills itself at every so many steps of this kind. */
+static void once_dies(const char *step) {
+    setenv("DDICT_TEST_DIE", step, 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_DIE");
+    dict_managers(&x, d);
+    pid_t first = x.manager[0];
+    once_check(0);
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[0], first);
+    end();
+}
+
+START_TEST(a_request_that_was_begun_is_carried_out) {
+    once_dies("begun:101");
+}
+END_TEST
+
+START_TEST(a_request_that_was_carried_out_is_answered) {
+    once_dies("changed:109");
+}
+END_TEST
+
+START_TEST(a_request_that_was_answered_is_over) {
+    once_dies("answered:113");
+}
+END_TEST
+
+/* Nor is one taken again that changed nothing: a pop might find something by then. */
+START_TEST(a_request_that_found_nothing_is_answered_once) {
+    enum { POPS = 400 };
+    struct ddict_manager_stats *s;
+    struct ddict_view v;
+    setenv("DDICT_TEST_DIE", "answered:37", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_DIE");
+    dict_managers(&x, d);
+    pid_t first = x.manager[0];
+    for (unsigned i = 0; i < POPS; i++)
+        fails(DDICT_ENOKEY, ddict_pop(d, "absent", 6, &v, 0, 20000));
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[0], first);
+    ck_assert_int_eq(ddict_stats(d, &s, sizeof *s, 20000), 1);
+    ck_assert_uint_eq(s->misses, POPS);
+    free(s);
+    end();
+}
+END_TEST
+
+START_TEST(what_follows_a_request_is_done) {
+    once_dies("taken:127");
+}
+END_TEST
+
 static void *waits(void *arg) {
     struct ddict_view v;
     int rc = ddict_view(d, "never", 5, &v, DDICT_WAIT, 60000);
@@ -298,6 +426,12 @@ int main(int argc, char **argv) {
                                   queues_and_freeze_and_events_go_on,
                                   other_nodes_connect_again,
                                   one_death_too_many_ends_it,
-                                  a_death_that_takes_a_request_along_ends_it};
+                                  a_death_that_takes_a_request_along_ends_it,
+                                  writers_notice_no_kill,
+                                  a_request_that_was_begun_is_carried_out,
+                                  a_request_that_was_carried_out_is_answered,
+                                  a_request_that_was_answered_is_over,
+                                  a_request_that_found_nothing_is_answered_once,
+                                  what_follows_a_request_is_done};
     return tests_main("client_lives", argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -137,8 +137,14 @@ static bool happened(const struct arena_view *a, struct store *s) {
 /* What the dead manager left, before anything is settled and after. */
 static void check_all(const struct arena_view *a, struct store *s) {
     uint64_t there = 0, cursor = 0;
-    if (shared->busy) { /* done, or not at all */
-        if (happened(a, s))
+    if (shared->busy) { /* done, or not at all; and the record of it knows */
+        struct store_fate fate;
+        bool known = store_fate(s, &fate) && fate.from.at == shared->requests,
+             done = happened(a, s);
+        bool absent = shared->key < KEYS && !shared->next && !shared->version[shared->key];
+        if (!absent && (known && fate.happened) != done)
+            fail("the record of the change is wrong", shared->key);
+        if (done)
             acknowledge();
         else
             __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
@@ -361,7 +367,7 @@ static bool caught(int mutant) {
 
 int main(void) {
     static const int mutants[] = {MUTANT_EARLY_MOVED, MUTANT_BLIND_REPEAT, MUTANT_EARLY_DONE,
-                                  MUTANT_KEEP_CACHED};
+                                  MUTANT_KEEP_CACHED, MUTANT_STALE_OPERATION};
     const char *secs = getenv("DDICT_STRESS_SECONDS");
     int bad = 0;
     shared =

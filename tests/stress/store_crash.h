@@ -31,6 +31,7 @@ struct shared {
      * enum queue_op) */
     uint64_t key, next;
     uint64_t busy;
+    uint64_t requests;    /* number of the change under way, for its record (I24) */
     uint64_t points;      /* passed by this manager */
     uint64_t last;        /* version */
     uint64_t cached_held; /* views of cached values that outlived their manager */

@@ -8,10 +8,15 @@
 #include <errno.h>
 #include <string.h>
 
-static void begin(uint64_t key, uint64_t next) {
+static void begin(struct store *s, uint64_t key, uint64_t next) {
+    struct store_source from = {.client = 1, .at = shared->requests + 1};
     shared->key = key;
     shared->next = next;
+    shared->requests++;
     __atomic_store_n(&shared->busy, 1, __ATOMIC_SEQ_CST);
+    STRESS_POINT(STRESS_W_READY);
+    store_begin(s, &from);
+    STRESS_POINT(STRESS_W_READY);
 }
 static void queue_done(uint64_t q, uint64_t op) {
     if (op == PUSH)
@@ -40,7 +45,7 @@ void put(struct store *s, uint64_t key) {
         return; /* full */
     for (uint64_t i = 0; i < n; i++)
         ((uint64_t *)ref.value)[i] = word(key, v, i);
-    begin(key, v);
+    begin(s, key, v);
     if (store_commit(s, &ref, STORE_ANY, NULL) == 0)
         acknowledge();
     else {
@@ -66,7 +71,7 @@ static void take(struct store *s, uint64_t key) {
     if (!popped && next_random() % 4 == 0) {
         if (store_find(s, name, len, &ref) < 0)
             return;
-        begin(key, 0);
+        begin(s, key, 0);
         popped_key = key;
         popped_version = shared->version[key];
         if (store_remove(s, name, len, &ref) < 0)
@@ -75,7 +80,7 @@ static void take(struct store *s, uint64_t key) {
         acknowledge();
         return;
     }
-    begin(key, 0);
+    begin(s, key, 0);
     store_remove(s, name, len, NULL);
     acknowledge();
 }
@@ -89,7 +94,7 @@ void push(struct store *s, uint64_t q) {
         return;
     for (uint64_t i = 0; i < n; i++)
         ((uint64_t *)ref.value)[i] = word(QUEUE(q), v, i);
-    begin(QUEUE(q), PUSH);
+    begin(s, QUEUE(q), PUSH);
     if ((store_find(s, name, len, &there) == 0 ? store_queue_push(s, &ref)
                                                : store_commit(s, &ref, STORE_NEW, NULL)) == 0)
         acknowledge();
@@ -103,7 +108,7 @@ void pop(struct store *s, uint64_t q) {
     char name[32];
     struct store_ref ref;
     uint64_t head = shared->queue[q].head;
-    begin(QUEUE(q), POP);
+    begin(s, QUEUE(q), POP);
     int rc = store_pop(s, name, name_of(name, QUEUE(q)), &ref, NULL);
     if (rc != (head == shared->queue[q].tail ? DDICT_ENOKEY : 0))
         fail("pop of a queue", q);
@@ -122,7 +127,7 @@ static void queue_step(struct store *s, uint64_t r) {
     uint64_t q = r % QUEUES;
     char name[32];
     if (r / 8 % 64 == 0) {
-        begin(QUEUE(q), DEL);
+        begin(s, QUEUE(q), DEL);
         if (store_remove(s, name, name_of(name, QUEUE(q)), NULL) == 0)
             acknowledge();
         else
@@ -184,7 +189,7 @@ void manager(struct store *s) {
         if (r % 64 == 3)
             squeeze(s);
         if (r % 4096 == 0) {
-            begin(KEYS, ROOT_GENERATION(s->header->root));
+            begin(s, KEYS, ROOT_GENERATION(s->header->root));
             if (store_clear(s) < 0)
                 fail("clear", 0);
             acknowledge();

@@ -58,10 +58,15 @@ static void header(void) {
     F(arena_header, cached_items), F(arena_header, cached_bytes), F(arena_header, spill_top);
     F(arena_header, spill_ready), F(arena_header, spill_used), F(arena_header, spill_items);
     F(arena_header, spilled_bytes), F(arena_header, hidden), F(arena_header, intent);
+    F(arena_header, op);
     END(arena_header);
     F(intent, place), F(intent, new_word), F(intent, hidden_place), F(intent, hidden_word);
     F(intent, hidden_hash), F(intent, hidden_version), F(intent, open);
     END(intent);
+    F(operation, kind), F(operation, room), F(operation, client), F(operation, at);
+    F(operation, id), F(operation, place), F(operation, word), F(operation, item);
+    F(operation, before);
+    END(operation);
 }
 
 static void items(void) {
