@@ -36,6 +36,10 @@ LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
 KEYS = 6
 
 
+class Unexplained(Failed):
+    """The checker has found something."""
+
+
 class Round:
     """One dictionary, its workers, and what is done to them."""
 
@@ -171,7 +175,7 @@ class Round:
             last.send_signal(signal.SIGTERM)
             wait_for("a last worker to end", lambda: last.poll() is not None, 30)
         for p in self.workers:
-            check(p.returncode in (0, 2, 3), "a worker ended with %r" % p.returncode)
+            check(p.returncode in (0, 2, 3, -signal.SIGTERM), "a worker ended with %r" % p.returncode)
 
     def kill_all(self):
         self.undo(True)
@@ -186,7 +190,7 @@ class Round:
             keep = os.environ.get("HISTORY_KEEP")
             if keep:
                 shutil.copytree(self.folder, keep, dirs_exist_ok=True)
-            raise Failed("%s\n    (after %s; %s)" % (e, dict(self.did), self.over or "the dictionary lived"))
+            raise Unexplained("%s\n    (after %s; %s)" % (e, dict(self.did), self.over or "the dictionary lived"))
         return counts
 
 
@@ -209,11 +213,11 @@ def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem
                 r.finish()
             finally:
                 r.kill_all()
-            counts = r.judge()
             check(r.over is None or may_end or last, "the dictionary has ended: %s" % r.over)
+            d.pids.update(p for node in d.nodes for p in managers_of(node.proc.pid))
             if r.over is None:
                 d.end()
-            d.pids.update(p for node in d.nodes for p in managers_of(node.proc.pid))
+        counts = r.judge()
     finally:
         shutil.rmtree(folder)
     TOTAL.update(counts, rounds=1, ended=r.over is not None)

@@ -35,7 +35,7 @@ class Unexpected(Exception):
 def read_file(path):
     """The calls of one worker."""
     with open(path, "rb") as f:
-        magic, client, n = HEAD.unpack(f.read(HEAD.size))
+        magic, client, n = HEAD.unpack(f.read(HEAD.size).ljust(HEAD.size, b"\0"))
         data = f.read(n * CALL.size)
     if magic == 0:  # killed before it began
         return []

@@ -3,7 +3,15 @@
 check_PROGRAMS += tests/history/worker
 tests_history_worker_SOURCES = tests/history/worker.c tests/history/record.h
 tests_history_worker_LDADD = libddict.la
-HISTORY_TESTS = tests/history/checker.py tests/history/history.py
+# ddictd with intended bugs between its managers and the store.
+check_PROGRAMS += tests/history/ddictd_mutant
+tests_history_ddictd_mutant_SOURCES = tests/history/mutants.c
+tests_history_ddictd_mutant_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
+tests_history_ddictd_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_open,--wrap=store_commit \
+  -Wl,--wrap=store_find,--wrap=store_remove,--wrap=store_pop,--wrap=store_work,--wrap=store_leases_add
+tests_history_ddictd_mutant_LDADD = $(ddictd_OBJECTS) liblaunch.la libstore.la libwire.la \
+  libplace.la libtopology.la libgpu.la libbase.la $(SODIUM_LIBS) $(JANSSON_LIBS)
+HISTORY_TESTS = tests/history/checker.py tests/history/history.py tests/history/mutants.py
 dist_check_SCRIPTS += $(HISTORY_TESTS)
 TESTS += $(HISTORY_TESTS)
 EXTRA_DIST += tests/history/linear.py

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mutants.c - a ddictd with one intended bug, named by $HISTORY_MUTANT, for mutants.py: the linker
+ * puts the functions here between the managers and the store (--wrap), so that the product has no
+ * line for it.
+ *
+ *     pop_leaves      a pop gives the value, and now and then it is stored again
+ *     new_replaces    a put with DDICT_NEW now and then replaces what is there
+ *     early_answer    a put is answered, and the word of the index swings in a later turn
+ *     late_del        a del is answered, and the key goes in a later turn
+ *     twice           the next life of a manager carries out again a put that the one before had
+ *                     answered
+ *     leases_unknown  the leases of every other client are not known: their blocks are used again
+ *
+ * One manager for each ddictd.
+ */
+#include <store/store.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define KEY_CAP   64u
+#define VALUE_CAP 4096u
+#define KEPT      8u /* puts that the next life may find */
+
+enum { POP_LEAVES = 1, NEW_REPLACES, EARLY_ANSWER, LATE_DEL, TWICE, LEASES_UNKNOWN };
+static const char *const names[] = {"",         "pop_leaves", "new_replaces",  "early_answer",
+                                    "late_del", "twice",      "leases_unknown"};
+static unsigned mutant, chance;
+
+/* What outlives a manager; of ddictd, which forks it. */
+static struct shared {
+    unsigned lives, puts;
+    struct put {
+        uint32_t key_len, val_len;
+        uint8_t tag, key[KEY_CAP], value[VALUE_CAP];
+    } put[KEPT];
+} * shared;
+static bool again; /* a put is to be carried out again */
+
+static struct {
+    bool on;
+    unsigned turns;
+    struct store *s;
+    struct store_ref ref;
+    uint32_t key_len; /* a del; 0: a put */
+    uint8_t key[KEY_CAP];
+} late;
+
+int __real_store_open(struct store **out, int fd, int spill_fd, unsigned local_index);
+int __real_store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
+                        uint64_t *version);
+int __real_store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
+int __real_store_remove(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
+int __real_store_pop(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref,
+                     struct store_ref *next);
+bool __real_store_work(struct store *s);
+int __real_store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
+
+int __wrap_store_open(struct store **out, int fd, int spill_fd, unsigned local_index);
+int __wrap_store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
+                        uint64_t *version);
+int __wrap_store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
+int __wrap_store_remove(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
+int __wrap_store_pop(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref,
+                     struct store_ref *next);
+bool __wrap_store_work(struct store *s);
+int __wrap_store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
+
+__attribute__((constructor)) static void mutant_choose(void) {
+    const char *name = getenv("HISTORY_MUTANT");
+    for (unsigned i = 1; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            mutant = i;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        abort();
+}
+
+static bool now_and_then(void) {
+    return ++chance % 8 == 0;
+}
+
+/* What was put off. */
+static void late_do(void) {
+    if (!late.on)
+        return;
+    late.on = false;
+    if (late.key_len > 0)
+        __real_store_remove(late.s, late.key, late.key_len, NULL);
+    else
+        __real_store_commit(late.s, &late.ref, STORE_ANY, NULL);
+}
+
+static void value_put(struct store *s, const void *key, uint32_t key_len, const void *value,
+                      uint64_t val_len, uint8_t tag) {
+    struct store_ref ref;
+    if (store_reserve_memory(s, key, key_len, val_len, tag, &ref) != 0)
+        return;
+    memcpy(ref.value, value, val_len);
+    if (__real_store_commit(s, &ref, STORE_ANY, NULL) != 0)
+        store_abort(s, &ref);
+}
+
+static void put_keep(const struct store_ref *ref) {
+    const struct item *i = ref->item;
+    struct put *p = &shared->put[shared->puts % KEPT];
+    if (i->key_len > KEY_CAP || i->val_len > VALUE_CAP || !ref->value)
+        return;
+    p->key_len = i->key_len;
+    p->val_len = (uint32_t)i->val_len;
+    p->tag = i->tag;
+    memcpy(p->key, i->key, i->key_len);
+    memcpy(p->value, ref->value, i->val_len);
+    shared->puts++;
+}
+
+int __wrap_store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
+    again = mutant == TWICE && ++shared->lives > 1 && shared->puts >= KEPT;
+    return __real_store_open(out, fd, spill_fd, local_index);
+}
+
+int __wrap_store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
+                        uint64_t *version) {
+    late_do();
+    if (mutant == NEW_REPLACES && mode == STORE_NEW && now_and_then())
+        mode = STORE_ANY;
+    if (mutant == EARLY_ANSWER && mode == STORE_ANY && now_and_then()) {
+        late.on = true;
+        late.turns = 0;
+        late.s = s;
+        late.ref = *ref;
+        late.key_len = 0;
+        return 0;
+    }
+    int e = __real_store_commit(s, ref, mode, version);
+    if (e == 0 && mutant == TWICE)
+        put_keep(ref);
+    return e;
+}
+
+int __wrap_store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
+    late_do();
+    return __real_store_find(s, key, key_len, ref);
+}
+
+int __wrap_store_remove(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
+    struct store_ref found;
+    late_do();
+    if (mutant != LATE_DEL || ref || key_len > KEY_CAP || !now_and_then())
+        return __real_store_remove(s, key, key_len, ref);
+    int e = __real_store_find(s, key, key_len, &found);
+    if (e < 0)
+        return e;
+    late.on = true;
+    late.turns = 0;
+    late.s = s;
+    late.key_len = key_len;
+    memcpy(late.key, key, key_len);
+    return 0;
+}
+
+int __wrap_store_pop(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref,
+                     struct store_ref *next) {
+    late_do();
+    int e = __real_store_pop(s, key, key_len, ref, next);
+    if (e == 0 && mutant == POP_LEAVES && ref->value && now_and_then())
+        value_put(s, key, key_len, ref->value, ref->item->val_len, ref->item->tag);
+    return e;
+}
+
+bool __wrap_store_work(struct store *s) {
+    if (late.on && late.turns++ > 0)
+        late_do();
+    if (again) {
+        struct put *p = &shared->put[shared->puts % KEPT]; /* the oldest */
+        again = false;
+        value_put(s, p->key, p->key_len, p->value, p->val_len, p->tag);
+    }
+    return __real_store_work(s);
+}
+
+int __wrap_store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid) {
+    if (mutant == LEASES_UNKNOWN && ++chance % 2 == 0)
+        return 0;
+    return __real_store_leases_add(s, id, map, pid);
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Histories find intended bugs: each of those of mutants.c, soon; and the same ddictd without one has none."""
+import os
+import random
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import history  # noqa: E402
+import cluster  # noqa: E402  (history.py knows the way)
+from cluster import BUILD, check, main  # noqa: E402
+
+WITHIN_S = 60  # of histories; each bug is found in the first or second
+MUTANTS = {
+    "pop_leaves": "a pop that leaves its value",
+    "new_replaces": "a put new that replaces what is there",
+    "early_answer": "a put that is answered before the swing",
+    "late_del": "a del that is answered before the key goes",
+    "twice": "a put that the next life carries out again",
+    "leases_unknown": "a block that is used again under a reader",
+}
+
+
+def histories(mutant, seconds):
+    """Of that ddictd, until one has no explanation: (its text, seconds); None: all had."""
+    rng, began = random.Random(history.SEED), time.monotonic()
+    while time.monotonic() - began < seconds:
+        dies = mutant in ("twice", "")
+        nemeses = ["manager_killed"] if dies else []
+        how = dict(words=["small"], pause_us=1000) if dies else dict(pause_us=100)
+        if mutant == "leases_unknown":
+            how.update(mem="4M", ballast=100)  # memory is used again soon
+        try:
+            history.a_round(rng, 2, nemeses, pace=0.4, managers=1, args=["--restarts", "16"], env={"HISTORY_MUTANT": mutant}, may_end=dies, **how)
+        except history.Unexplained as e:
+            return str(e), time.monotonic() - began
+    return None
+
+
+def without_a_bug_all_is_explained():
+    found = histories("", 4)
+    check(found is None, found and found[0])
+
+
+def finds(mutant):
+    def test():
+        found = histories(mutant, WITHIN_S)
+        check(found is not None, "%s was not found within %d s" % (MUTANTS[mutant], WITHIN_S))
+        print("# %s, after %.1f s:\n# %s" % (MUTANTS[mutant], found[1], found[0].replace("\n", "\n# ")))
+    test.__name__ = "%s_is_found" % MUTANTS[mutant].replace(" ", "_")
+    return test
+
+
+if __name__ == "__main__":
+    cluster.DDICTD = os.path.join(BUILD, "tests", "history", "ddictd_mutant")
+    check(os.access(cluster.DDICTD, os.X_OK), "no " + cluster.DDICTD)
+    main([without_a_bug_all_is_explained, *map(finds, MUTANTS)])
