@@ -370,6 +370,8 @@
 /* a name that is taken: until it is ready, or ours; less than DD_FENCE_MS, in which the other nodes
  * wait for our node info */
 #define DD_ELECT_MS 25000
+/* the same where the managers have another time than DD_READY_MS */
+#define DD_ELECT_FOR_MS(ready_ms) (DD_ELECT_MS - DD_READY_MS + (ready_ms))
 /* a start that ends with the wire-up (it came second, or a node said an error) stays so long: its
  * end must not disturb the wire-up of its other nodes */
 #define DD_LINGER_MS 3000

@@ -390,7 +390,7 @@ void start_times(const struct settings *s, struct start_times *t) {
 
     t->create_ms = is_set ? said_ms : DD_STEP_CREATE_MS;
     t->ready_ms = is_set && said_ms > DD_READY_MS ? said_ms : DD_READY_MS;
-    t->elect_ms = DD_ELECT_MS - DD_READY_MS + t->ready_ms;
+    t->elect_ms = DD_ELECT_FOR_MS(t->ready_ms);
 }
 
 void settings_put(struct settings *s, enum option_id o, uint64_t number) {

@@ -75,7 +75,7 @@ static void extent_fill(struct options *o, const struct settings *set) {
 
 static void start_fill(struct options *o, const struct settings *set) {
     o->ready_ms = (int)number_of(set, OPT_READY_MS);
-    o->elect_ms = DD_ELECT_MS - DD_READY_MS + o->ready_ms;
+    o->elect_ms = DD_ELECT_FOR_MS(o->ready_ms);
     o->fence_ms = DD_FENCE_MS - DD_READY_MS + o->ready_ms;
     o->gather_ms = (int)((int64_t)o->ready_ms * DD_GATHER_MS / DD_READY_MS);
     o->fabric_ms = (int)((int64_t)o->ready_ms * DD_FABRIC_MS / DD_READY_MS);
