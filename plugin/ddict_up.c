@@ -39,6 +39,7 @@ struct up {
     pid_t pid;        /* 0: none */
     int in, out, err; /* our ends; -1: none */
     int ready, ended, watches;
+    int exists;    /* the dictionary was there already: it is ready, and has no more to say */
     int over;      /* its stdout is closed */
     int late;      /* it has not answered in time, and is waited for no more */
     char srun[40]; /* of the managers: "PID/TICKS" */
@@ -152,7 +153,7 @@ static void on_line(void *arg, char *line) {
         u->ready = 1;
         break;
     case LINE_EXISTS:
-        u->ready = 1;
+        u->ready = u->exists = 1;
         break;
     case LINE_END:
         u->ended = 1;
@@ -240,20 +241,26 @@ static int up_failed(const struct up *u) {
     return !u->ready && (u->pid == 0 || u->over || u->why[0] != '\0');
 }
 
-static int up_awaited(const struct up *u, int until_end) {
-    return u->pid > 0 && !u->over && !u->late && (until_end || !u->ready);
+/* It was ready, and has ended while others were waited for. */
+static int up_lost(const struct up *u) {
+    return u->ready && !u->exists && (u->over || u->ended || u->why[0] != '\0');
 }
 
-/* Fill polled with the children that are waited for; how many these are. -1: one will not become
- * ready. *busy: one has just said that it loads, or at its end that it saves. */
+static int up_is_read(const struct up *u) {
+    return u->pid > 0 && !u->over && !u->late;
+}
+
+/* Fill polled with all children that may say something; how many of them are waited for. -1: one
+ * will not become ready, or is lost before the others are. *busy: one has just said that it loads, or
+ * at its end that it saves. */
 static int ups_polled(int until_end, int *busy) {
-    int awaited = 0;
+    int awaited = 0, lost = 0;
     size_t i;
 
     *busy = 0;
     for (i = 0; i < nups; i++) {
         struct up *u = &ups[i];
-        int is = up_awaited(u, until_end);
+        int is = up_is_read(u);
 
         if (!until_end && up_failed(u))
             return -1;
@@ -261,9 +268,10 @@ static int ups_polled(int until_end, int *busy) {
         u->loading = u->saving = 0;
         polled[2 * i] = (struct pollfd){.fd = is ? u->out : -1, .events = POLLIN};
         polled[2 * i + 1] = (struct pollfd){.fd = is ? u->err : -1, .events = POLLIN};
-        awaited += is;
+        awaited += is && (until_end || !u->ready);
+        lost |= up_lost(u);
     }
-    return awaited;
+    return lost && awaited > 0 && !until_end ? -1 : awaited;
 }
 
 /* Follow the lines of all children until all are ready or one has failed, or until all have ended.
@@ -388,7 +396,8 @@ static void ups_stop(void) {
             up_reap(&ups[i], rc < 0 && !ups[i].over && ups[i].ready);
 }
 
-/* Of those that are not ready the one that has said most. NULL: all are. */
+/* Of those that are not ready the one that has said most, unless it is one that was lost which ended the
+ * wait for them. NULL: all are. */
 static struct up *ups_unready(void) {
     struct up *found = NULL;
     size_t i;
@@ -397,6 +406,9 @@ static struct up *ups_unready(void) {
         if (!ups[i].ready && (!found || (up_failed(&ups[i]) && !up_failed(found)) ||
                               (ups[i].why[0] != '\0' && found->why[0] == '\0')))
             found = &ups[i];
+    for (i = 0; i < nups && found && !up_failed(found); i++)
+        if (up_lost(&ups[i]))
+            return &ups[i];
     return found;
 }
 
@@ -431,6 +443,7 @@ const char *up_wait(const struct settings *site, void (*say)(const char *line)) 
         return unstarted;
     up_name(failed,
             failed->why[0] != '\0' ? failed->why
+            : up_lost(failed)      ? "the dictionary ended before those of the others were ready"
             : rc < 0               ? "no answer from `ddict up`"
                                    : "`ddict up` ended without a word",
             why, sizeof why);

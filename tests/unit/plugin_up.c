@@ -65,6 +65,49 @@ START_TEST(a_start_that_fails_ends_the_wait_for_all) {
 }
 END_TEST
 
+/* They are heard meanwhile: what they warn of, behind more than a pipe holds. */
+START_TEST(those_that_are_ready_are_read_while_others_are_not) {
+    uint64_t ms;
+
+    begin(READY "yes x | head -c 200000; echo ddict1 warn slow disk; " END);
+    begin("sleep 1; " READY END);
+    ck_assert_ptr_null(ready_wait(&ms));
+    ck_assert_str_eq(said, "1.2.0.3: slow disk\n");
+    up_end(say, say);
+}
+END_TEST
+
+static void lost(const char *script, const char *why) {
+    uint64_t ms;
+
+    begin(script);
+    begin("while read -r x; do :; done");
+    ck_assert_str_eq(ready_wait(&ms), why);
+    ck_assert_uint_lt(ms, 4 * DD_STOP_MS);
+}
+
+START_TEST(one_that_is_lost_ends_the_wait_for_all) {
+    lost(READY "echo ddict1 error node n1 is lost", "1.2.0.3: node n1 is lost");
+}
+END_TEST
+
+START_TEST(so_does_one_that_ends_in_order) {
+    lost(READY "echo ddict1 end",
+         "1.2.0.3: the dictionary ended before those of the others were ready");
+}
+END_TEST
+
+/* It has no more to say. */
+START_TEST(one_that_was_there_before_is_not_lost) {
+    uint64_t ms;
+
+    begin("echo ddict1 exists name=1.2.0.3");
+    begin("sleep 1; " READY END);
+    ck_assert_ptr_null(ready_wait(&ms));
+    up_end(say, say);
+}
+END_TEST
+
 START_TEST(those_that_do_not_end_have_one_time_together) {
     uint64_t ms;
     int i;
@@ -96,6 +139,9 @@ END_TEST
 
 int main(void) {
     return TESTS_RUN("plugin_up", 60, all_become_ready_and_end,
+                     those_that_are_ready_are_read_while_others_are_not,
+                     one_that_is_lost_ends_the_wait_for_all, so_does_one_that_ends_in_order,
+                     one_that_was_there_before_is_not_lost,
                      a_start_that_fails_ends_the_wait_for_all,
                      those_that_do_not_end_have_one_time_together, also_at_the_end_of_srun);
 }
