@@ -53,7 +53,7 @@ struct gathering {
     const struct gather_word *word;
     const char *mine;
     int epoll_fd;
-    struct io_handler listener;
+    struct io_handler listener, input;
     struct conn_identity identity;
     struct gather_peer *peers, *above; /* above: the one that we have opened; NULL: none */
     char above_name[NODE_NAME_MAX];
@@ -345,6 +345,15 @@ static void gather_accept(struct io_handler *h, uint32_t events) {
     }
 }
 
+/* The starter has ended, or srun: nobody waits for this start any more. Lines that came before stay
+ * in the pipe. */
+static void stdin_gone(struct io_handler *h, uint32_t events) {
+    struct gathering *g =
+        (struct gathering *)(void *)((char *)h - offsetof(struct gathering, input));
+    io_remove(g->epoll_fd, h);
+    gather_fail(g, -EPIPE, "stdin ended before the node infos of the other nodes came");
+}
+
 /* Connect to a node: to node 0 with our node info, to the one above for those of all. */
 static void above_open(struct gathering *g, uint32_t node, const char *text, size_t len) {
     struct node_address where;
@@ -489,6 +498,8 @@ static int gather_open(struct gathering *g, const char *first) {
         if (e < 0)
             return dd_error(e, "no epoll descriptor: %s", strerror(-e));
     }
+    g->input = (struct io_handler){.fd = STDIN_FILENO, .ready = stdin_gone};
+    io_add(g->epoll_fd, &g->input, 0); /* its end comes unasked; a file has none */
     if (s->node_id > 0)
         above_open(g, 0, first, strlen(first));
     else if (s->nodes == 1)

@@ -132,6 +132,18 @@ def a_node_that_is_stopped_is_said():
         in_time(began, 15)
 
 
+def the_end_of_stdin_ends_the_start():
+    """While node 1 keeps all waiting, for up to 400 s: of node 0, and of a node that waits for its word, with a line before."""
+    for who in (0, 2):
+        with start(3, says=same_secret, meanwhile=lambda d: d.nodes[1].proc.send_signal(signal.SIGSTOP), args=("--ready-ms", "500000")) as d:
+            began = time.monotonic()
+            if who == 2:
+                d.nodes[who].write("drain\n")
+            d.nodes[who].close_stdin()
+            error_of(d, who, "stdin ended before the node infos of the other nodes came")
+            in_time(began, 5)
+
+
 def a_node_that_dies_meanwhile_is_said():
     """While node 2 keeps all waiting: an inner node, then node 0."""
     for dies in (1, 0):
@@ -168,5 +180,5 @@ def a_line_that_is_wrong_is_said():
 
 
 main([any_number_of_nodes_is_ready, strangers_do_no_harm, a_node_with_another_secret_is_refused, a_forged_node_info_ends_the_start,
-      a_node_that_is_given_others_ends_the_start, a_node_0_that_cannot_be_reached_is_said, a_node_that_is_stopped_is_said, a_node_that_dies_meanwhile_is_said,
-      an_error_of_a_node_is_said_by_all, a_line_that_is_wrong_is_said], limit=240)
+      a_node_that_is_given_others_ends_the_start, a_node_0_that_cannot_be_reached_is_said, a_node_that_is_stopped_is_said, the_end_of_stdin_ends_the_start,
+      a_node_that_dies_meanwhile_is_said, an_error_of_a_node_is_said_by_all, a_line_that_is_wrong_is_said], limit=240)
