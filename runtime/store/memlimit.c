@@ -210,6 +210,23 @@ void memlimit_find(void) {
     memlimit_find_in("/proc/self/cgroup", "/proc/self/mountinfo");
 }
 
+static size_t levels_fds(const struct memory_cgroup *c, int *fds, size_t n, size_t cap) {
+    for (size_t i = 0; i < c->levels_n; i++)
+        for (int f = 0; f < LEVEL_FILES; f++) {
+            int fd = c->levels[i].fd[f];
+            if (fd >= 0 && n++ < cap)
+                fds[n - 1] = fd;
+        }
+    return n;
+}
+
+size_t memlimit_fds(int *fds, size_t cap) {
+    size_t n = levels_fds(&cgroups[1], fds, levels_fds(&cgroups[0], fds, 0, cap), cap);
+    if (meminfo >= 0 && n++ < cap)
+        fds[n - 1] = meminfo;
+    return n <= cap ? n : 0;
+}
+
 /* The number behind "name" at the start of a line. */
 static uint64_t field_value(const char *text, const char *name) {
     size_t n = strlen(name);

@@ -313,6 +313,10 @@ const char *memlimit_reached(void);
 /* Look again which cgroup we are in; otherwise done once a process. Also for a child that has closed
  * all descriptors: those of its parent are not used any more. */
 void memlimit_find(void);
+/* The descriptors that are open for these looks, into fds: a child of fork() that keeps them goes on
+ * with them, and opens none. How many; 0: more than cap, or none yet. */
+#define MEMLIMIT_FDS 64 /* of 15 levels of cgroup v2 */
+size_t memlimit_fds(int *fds, size_t cap);
 /* The same from other files than those of /proc/self, for tests. */
 void memlimit_find_in(const char *cgroup, const char *mountinfo);
 

@@ -264,7 +264,9 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     static struct manager_setup setup;
     char name[16];
     sigset_t none;
-    int keep[] = {mgr->arena_fd, mgr->spill_fd, mgr->listen_fd, sock};
+    int keep[4 + MEMLIMIT_FDS] = {mgr->arena_fd, mgr->spill_fd, mgr->listen_fd, sock};
+    /* above memory.high each open() may take seconds, for which clients wait */
+    size_t limits = memlimit_fds(keep + 4, MEMLIMIT_FDS);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* ddictd died before PR_SET_PDEATHSIG */
@@ -278,8 +280,9 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     dup2(null, STDIN_FILENO);
     dup2(null,
          STDOUT_FILENO); /* so that the reader of ddictd's stdout sees its end when ddictd ends */
-    close_others(keep, sizeof keep / sizeof *keep);
-    memlimit_find(); /* ddictd's files of it are closed now */
+    close_others(keep, 4 + (int)limits);
+    if (limits == 0)
+        memlimit_find(); /* ddictd's files of it are closed now */
     munmap(s->status_page, sizeof *s->status_page);
     setup.id = mgr->id;
     setup.managers = s->managers;

@@ -3,10 +3,12 @@
  * arena stops before it. */
 #include "store_test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #define GIB (1ull << 30)
 
@@ -204,6 +206,53 @@ START_TEST(a_look_at_the_limits_opens_nothing) {
 }
 END_TEST
 
+static int fds_open(void) {
+    DIR *d = opendir("/proc/self/fd");
+    int n = 0;
+    ck_assert_ptr_nonnull(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+START_TEST(to_look_again_closes_what_was_open) {
+    v2_tree();
+    room();
+    int open_before = fds_open();
+    room();
+    ck_assert_int_eq(fds_open(), open_before);
+}
+END_TEST
+
+/* As a manager that is forked from ddictd. */
+START_TEST(a_child_goes_on_with_the_files_that_it_keeps) {
+    int fds[MEMLIMIT_FDS];
+    v2_tree();
+    uint64_t is = room();
+    size_t n = memlimit_fds(fds, MEMLIMIT_FDS);
+    ck_assert_uint_eq(n, 6); /* three limits, two figures of use, meminfo */
+    ck_assert_uint_eq(memlimit_fds(fds, n), n);
+    ck_assert_uint_eq(memlimit_fds(fds, n - 1), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        const char *limit;
+        for (int fd = 3; fd < 1000; fd++) {
+            bool kept = false;
+            for (size_t i = 0; i < n; i++)
+                kept |= fds[i] == fd;
+            if (!kept)
+                close(fd);
+        }
+        opened = 0;
+        _exit(memlimit_room(&limit) == is && opened == 0 ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
 START_TEST(a_limit_that_could_not_be_opened_is_looked_at_again) {
     const char *limit;
     v2_tree();
@@ -339,7 +388,8 @@ END_TEST
 UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit,
                the_smallest_ancestor_counts_v2, the_folder_of_a_job_can_be_its_sluid,
                memory_high_counts_as_a_limit, what_is_above_memory_high_is_slowed,
-               a_look_at_the_limits_opens_nothing,
+               a_look_at_the_limits_opens_nothing, to_look_again_closes_what_was_open,
+               a_child_goes_on_with_the_files_that_it_keeps,
                a_limit_that_could_not_be_opened_is_looked_at_again,
                the_limit_that_was_reached_is_named, file_pages_that_can_be_dropped_are_room,
                the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
