@@ -5,7 +5,7 @@
 
 #include <save/manifest.h>
 
-static char folder[] = "/tmp/ddict-fuzz.XXXXXX", link_path[64];
+static char folder[200], link_path[256];
 
 static void folder_end(void) {
     unlink(link_path);
@@ -16,6 +16,8 @@ static void folder_end(void) {
 static void folder_begin(const char *file) {
     if (*link_path)
         return;
+    const char *tmp = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.150s/ddict-fuzz.XXXXXX", tmp ? tmp : "/tmp");
     fuzz_must(mkdtemp(folder));
     snprintf(link_path, sizeof link_path, "%s/manifest.json", folder);
     fuzz_must(symlink(file, link_path) == 0 && atexit(folder_end) == 0);
