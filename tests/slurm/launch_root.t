@@ -5,9 +5,10 @@
 # pipe, one short read from it, and what slurm_info does to log a line.
 . "$(dirname "$0")/lib.sh"
 command -v strace >/dev/null || { echo "needs strace"; exit 77; }
-limit=240 # strace slows all of it down
+limit=240 patience=60 # strace slows all of it down; slurmstepd 26.05, which has 16 threads, by far the most
 trace=$(mktemp -d "${TMPDIR:-/var/tmp}/ddict-trace.XXXXXX") || exit 1
-trap 'rm -rf "$trace" "$out"' EXIT
+trap 'site_conf_end; rm -rf "$trace" "$out"' EXIT
+site_conf "start_timeout=180" # the managers have to be ready within 10 s otherwise
 
 slurmd=$("$devcluster" ps 1 | awk '$5 == "slurmd" { print $2; exit }')
 strace -f -k -qq -o "$trace/all" -p "$slurmd" 2>"$trace/err" &
@@ -19,6 +20,11 @@ done
 t "a_step_with_a_dictionary_runs_under_strace" sub srun -N1 -n2 -w "${nodes[0]}" --ddict-managers=1 --ddict-mem=8M sh -c 'test -n "$DDICT_NAME"'
 t "a_bad_value_that_comes_past_srun_does_too" sub env SLURM_SPANK__SLURM_SPANK_OPTION_ddict_ddict_mem=16Q \
     sh -c '! srun -N1 -w '"${nodes[0]}"' true'
+# The trace is whole when slurmstepd has ended, too: where that is late, srun ends while the managers' step has its read still before it.
+for i in $(seq 240); do
+    "$devcluster" ps | awk '$5 !~ /^(munged|slurmctld|slurmd|slurmscriptd|:)$/' | grep -q . || break
+    sleep 0.5
+done
 kill -INT $tracer
 wait $tracer 2>/dev/null
 clean_after "nothing_is_left"
