@@ -5,10 +5,18 @@
 # pipe, one short read from it, and what slurm_info does to log a line.
 . "$(dirname "$0")/lib.sh"
 command -v strace >/dev/null || { echo "needs strace"; exit 77; }
-limit=240 patience=60 # strace slows all of it down; slurmstepd 26.05, which has 16 threads, by far the most
+limit=240 patience=60 tracer='' # strace slows all of it down; slurmstepd 26.05, which has 16 threads, by far the most
 trace=$(mktemp -d "${TMPDIR:-/var/tmp}/ddict-trace.XXXXXX") || exit 1
-trap 'site_conf_end; rm -rf "$trace" "$out"' EXIT
-site_conf "start_timeout=180" # the managers have to be ready within 10 s otherwise
+prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
+DEVCLUSTER_ID=t$(printf %05d $((RANDOM % 100000)))
+[ -z "${DDICT_CHECK_IDS-}" ] || echo "$DEVCLUSTER_ID" >>"$DDICT_CHECK_IDS"
+export DEVCLUSTER=$devcluster
+trap 'kill $tracer 2>/dev/null; site_conf_end; "$devcluster" down 2>/dev/null; rm -rf "$trace" "$out"' EXIT
+# A cluster of its own, in which srun waits for slurmstepd longer than 10 s, and the managers may take longer than that, too.
+t "a_cluster_that_may_be_slow_is_up" timeout $((120 * slow)) "$devcluster" up -n 1 --prefix "$prefix" --set MessageTimeout=100 || finish
+mapfile -t nodes < <("$devcluster" nodes)
+cd "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/home/ddict-test" || exit 1
+site_conf "start_timeout=180"
 
 slurmd=$("$devcluster" ps 1 | awk '$5 == "slurmd" { print $2; exit }')
 strace -f -k -qq -o "$trace/all" -p "$slurmd" 2>"$trace/err" &
@@ -27,6 +35,7 @@ for i in $(seq 240); do
 done
 kill -INT $tracer
 wait $tracer 2>/dev/null
+tracer=''
 clean_after "nothing_is_left"
 
 # "PID call(...) = result", then "> file(function+offset)" for each frame.
