@@ -116,7 +116,7 @@ ROW(RMA, "rma", .word = "rma", .argument = "yes|no|auto", .kind = KIND_CHOICE, .
     .help = "whether large values are read out of other managers' memory by libfabric (default: auto)"),
 ROW(RESTARTS, "restarts", .variable = "DDICT_RESTARTS", .word = "restarts", .argument = "N", .kind = KIND_NUMBER, .high = 16, .want = "a number from 0 to 16",
     .of = OF_DDICTD,
-    .help = "deaths of a manager within 10 s that are made good, where nothing waited in it (0)"),
+    .help = "deaths of a manager within 10 s that are made good, where nothing was lost (0)"),
 
 /* --- of ddictd alone --- */
 ROW(WIREUP, "wireup", .argument = "pmix|stdio|none", .kind = KIND_CHOICE, .want = "pmix, stdio or none", OURS(.text = "none"), .of = OF_DDICTD,

@@ -16,6 +16,7 @@
 
 struct link;
 struct requester;
+struct store_source;
 
 struct carrier_ops {
     const char *name;    /* for the log, before the requester's number */
@@ -42,6 +43,8 @@ struct carrier_ops {
     void (*send_placed)(struct requester *a, const struct msg *r, uint64_t off);
     /* Request id is answered: its record, if it is at hand, leaves the ring. */
     void (*taken)(struct requester *a, uint64_t id);
+    /* Whose answers, and where they end, for the record of a change (LAYOUT I24). */
+    void (*source)(const struct requester *a, struct store_source *from);
     bool (*unread)(const struct requester *a); /* it does not read its answers: its records wait */
     uint64_t (*position)(struct requester *a); /* of the current request in its ring, */
     uint64_t (*filled)(struct requester *a);   /* and the end of the last one in the ring */

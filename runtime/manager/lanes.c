@@ -16,6 +16,7 @@
 #include "forward_reply.h"
 #include "lane_client.h"
 #include "lane_memory.h"
+#include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester_end.h"
@@ -377,6 +378,12 @@ static void lane_taken(struct requester *a, uint64_t id) {
         lane_consume(c);
 }
 
+static void lane_source(const struct requester *a, struct store_source *from) {
+    const struct lane_client *c = (const struct lane_client *)(const void *)a;
+    from->client = c->id;
+    from->before = c->lane.cq.pos;
+}
+
 static bool lane_unread(const struct requester *a) {
     const struct lane_client *c = (const struct lane_client *)(const void *)a;
     return c->starved || c->backlog.n > 0;
@@ -389,6 +396,7 @@ static const struct carrier_ops lane_carrier = {.name = "client",
                                                 .piece = lane_piece,
                                                 .send_placed = lane_send_placed,
                                                 .taken = lane_taken,
+                                                .source = lane_source,
                                                 .unread = lane_unread,
                                                 .position = lane_position,
                                                 .filled = lane_filled,
@@ -421,8 +429,8 @@ static bool is_answered(const struct msg *m) {
 }
 
 static void lane_begin(struct lane_client *c, const struct msg *m) {
-    struct store_source from = {
-        .client = c->id, .at = c->lane.sq.pos, .id = m->id, .before = c->lane.cq.pos};
+    struct store_source from = {.at = c->lane.sq.pos, .id = m->id};
+    lane_source(&c->a, &from);
     c->at_hand = m;
     store_begin(c->a.m->store, &from);
     if (faults.on)
@@ -649,16 +657,41 @@ static void fate_answer(struct lane_client *c, struct msg *req, const struct sto
     request_found(&c->a, req, &ref, true, NULL, clock_ns());
 }
 
-void lanes_go_on(struct manager *m) {
-    struct store_fate f;
+static struct lane_client *client_find(const struct manager *m, uint64_t id) {
     struct lane_client *c = m->clients;
+    while (c && c->id != id)
+        c = c->next;
+    return c;
+}
+
+/* What was at hand had waited. */
+static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
+    struct ledger *l = c->a.m->setup->ledger;
+    struct ledger_entry *e = l ? ledger_find(l, f->from.at & ~LEDGER_SOURCE) : NULL;
+    struct msg req;
+    if (!e || e->client != c->id)
+        return;
+    bool answered = is_answer_there(&c->lane.cq, f->from.before, f->from.id);
+    if (!answered && !f->happened)
+        return; /* it is taken again */
+    req = e->req;
+    if (!answered)
+        fate_answer(c, &req, f);
+    ledger_end(l, e);
+}
+
+static void fate_end(struct manager *m) {
+    struct store_fate f;
+    struct lane_client *c;
     struct msg req;
     const uint8_t *payload;
-    if (!store_fate(m->store, &f))
+    if (!store_fate(m->store, &f) || !(c = client_find(m, f.from.client)))
         return;
-    while (c && c->id != f.from.client)
-        c = c->next;
-    if (!c || ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != f.from.at)
+    if (f.from.at & LEDGER_SOURCE) {
+        fate_of_entry(c, &f);
+        return;
+    }
+    if (ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != f.from.at)
         return; /* it has left SQ, so it is over */
     bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
     if (!answered && !f.happened)
@@ -669,6 +702,43 @@ void lanes_go_on(struct manager *m) {
         fate_answer(c, &req, &f);
     ring_consume(&c->lane.sq, &req);
     c->served = true;
+}
+
+/* Take a request that waited again, with what is left of its time. */
+static void entry_resume(struct manager *m, struct ledger_entry *e) {
+    struct lane_client *c = client_find(m, e->client);
+    struct msg req = e->req;
+    uint64_t now = clock_ns();
+    /* not behind SQ head: the life before died before it passed the record, which is there still */
+    if (!c || c->a.gone || (int64_t)(c->lane.sq.pos - e->at) <= 0) {
+        ledger_end(m->setup->ledger, e);
+        return;
+    }
+    req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
+    m->resumed = e;
+    requester_begin(&c->a, e);
+    int rc = m->up->take(&c->a, &req, e->key);
+    store_begin(m->store, NULL);
+    if (rc < 0)
+        requester_drop(&c->a, "a request that waited is not allowed any more");
+    if (m->resumed) /* it is answered, and does not wait again */
+        ledger_end(m->setup->ledger, e);
+    m->resumed = NULL;
+}
+
+void lanes_go_on(struct manager *m) {
+    struct ledger *l = m->setup->ledger;
+    size_t n = 0;
+    if (l)
+        ledger_open(l);
+    fate_end(m);
+    struct ledger_entry **list = l ? ledger_list(l, &n) : NULL;
+    if (l && !list)
+        abort(); /* without them it must not go on */
+    for (size_t i = 0; i < n; i++)
+        if (list[i]->seq)
+            entry_resume(m, list[i]);
+    free(list);
 }
 
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {

@@ -15,6 +15,7 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/forward_table.c runtime/manager/forward_table.h \
   runtime/manager/freeze.c runtime/manager/freeze.h runtime/manager/lane_client.h \
   runtime/manager/lane_memory.c runtime/manager/lane_memory.h \
+  runtime/manager/ledger.c runtime/manager/ledger.h \
   runtime/manager/lanes.c runtime/manager/lanes.h \
   runtime/manager/main_loop.c runtime/manager/main_loop.h runtime/manager/manager.c \
   runtime/manager/manager.h runtime/manager/numa_bind.c runtime/manager/numa_bind.h \

@@ -109,6 +109,7 @@ struct manager_setup {
     const struct numa_place *place; /* NULL: nothing to bind */
     uint64_t place_need;            /* bytes of all arenas that are bound to place */
     struct manager_page *page;
+    struct ledger *ledger; /* NULL: a request that waits is held */
     /* bytes of the arena, at most, for values of other nodes while frozen */
     uint64_t cache;
 };
@@ -191,6 +192,7 @@ struct manager {
     unsigned peers_busy;
     struct waiters *waiters;
     struct queues *queues;
+    struct ledger_entry *resumed; /* of the request that is taken again */
     struct subscriptions *subscriptions;
     struct forwards *forward_table;
     struct transit *transit;

@@ -2,7 +2,9 @@
 /* pending.c - requests that are not answered yet, by their requester; and their deadlines. */
 #include "pending.h"
 
+#include "ledger.h"
 #include "requester.h"
+#include <base/clock.h>
 
 #include <errno.h>
 
@@ -14,7 +16,18 @@ static void pending_late(struct timer *t) {
     p->ops->late(p);
 }
 
-int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
+static struct ledger_entry *pending_keep(struct requester *a, const struct msg *req,
+                                         const void *key, uint64_t us) {
+    struct manager *m = a->m;
+    struct ledger_entry *e = m->resumed;
+    m->resumed = NULL;
+    if (e || !m->setup->ledger || !key || a->kind != REQUESTER_LANE)
+        return e;
+    return ledger_add(m->setup->ledger, a->who, a->ops->position(a), clock_ns() + us * 1000, req,
+                      key);
+}
+
+int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
                   const struct pending_ops *ops) {
     uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
     p->timer.fire = pending_late;
@@ -28,16 +41,36 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
     if (p->next)
         p->next->prev = &p->next;
     a->pending = p;
-    manager_holds(a->m, 1);
+    p->kept = pending_keep(a, req, key, us);
+    if (!p->kept)
+        manager_holds(a->m, 1);
     return 0;
 }
 
 void pending_end(struct pending *p) {
-    timer_clear(&p->requester->m->timers, &p->timer);
-    manager_holds(p->requester->m, -1);
+    struct manager *m = p->requester->m;
+    timer_clear(&m->timers, &p->timer);
+    if (p->kept && faults.on)
+        faults_step(STEP_ANSWERED);
+    if (p->kept)
+        ledger_end(m->setup->ledger, p->kept);
+    else
+        manager_holds(m, -1);
+    if (p->kept && faults.on)
+        faults_step(STEP_TAKEN);
     *p->prev = p->next;
     if (p->next)
         p->next->prev = p->prev;
+}
+
+void pending_answers(struct pending *p) {
+    if (p->kept && !p->requester->gone)
+        requester_begin(p->requester, p->kept);
+}
+
+void pending_stays(struct pending *p) {
+    if (p->kept)
+        store_begin(p->requester->m->store, NULL);
 }
 
 bool pending_cancel(struct requester *a, uint64_t id, int status) {

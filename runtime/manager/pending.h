@@ -9,6 +9,7 @@
 
 #include "requester.h"
 
+struct ledger_entry;
 struct pending;
 /* Each frees the object that p is part of; late() may leave it where an answer is on its way. */
 struct pending_ops {
@@ -20,12 +21,18 @@ struct pending {
     struct requester *requester;
     struct pending *next, **prev; /* of the requester */
     struct timer timer;
+    struct ledger_entry *kept; /* a later life answers it; NULL: it is held */
     struct msg req;
 };
 
-/* For req->aux microseconds; the memory stays the caller's. 0 or -ENOMEM. */
-int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
+/* For req->aux microseconds; the memory stays the caller's. key: where a later life takes the request
+ * again by its row of requests.c; NULL: it cannot. 0 or -ENOMEM. */
+int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
                   const struct pending_ops *ops);
+/* It is answered now, and ended then. What it changes in the index is the next change, if any;
+ * pending_stays() after it was not answered after all. */
+void pending_answers(struct pending *p);
+void pending_stays(struct pending *p);
 /* Before its memory is freed. */
 void pending_end(struct pending *p);
 /* The request of this id is refused; false: none such is pending. */

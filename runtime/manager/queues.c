@@ -228,7 +228,7 @@ static int entry_add(struct requester *a, const struct msg *req, const struct st
     bool fresh = !q;
     if (e && !q)
         q = queue_new(m, ref->item->hash);
-    if (!e || !q || pending_begin(&e->pending, a, req, &entry_ops) < 0) {
+    if (!e || !q || pending_begin(&e->pending, a, req, NULL, &entry_ops) < 0) {
         if (q && fresh)
             queue_free_when_empty(q);
         free(e);

@@ -2,6 +2,7 @@
 /* requester.c - who sends requests; answers go to its carrier. */
 #include "requester.h"
 
+#include "ledger.h"
 #include <base/log.h>
 
 #include <string.h>
@@ -29,6 +30,14 @@ void requester_reply(struct requester *a, const struct msg *req, int status, con
     reply_init(&r, req->id, a->m->setup->id);
     r.status = status;
     requester_send(a, &r, text, text ? strlen(text) : 0);
+}
+
+void requester_begin(struct requester *a, const struct ledger_entry *e) {
+    struct store_source from = {.at = LEDGER_SOURCE | e->seq, .id = e->req.id};
+    a->ops->source(a, &from);
+    store_begin(a->m->store, &from);
+    if (faults.on)
+        faults_step(STEP_BEGUN);
 }
 
 void requester_drop(struct requester *a, const char *why) {

@@ -61,6 +61,9 @@ static inline void requester_taken(struct requester *a, uint64_t id) {
     if (a->ops->taken)
         a->ops->taken(a, id);
 }
+struct ledger_entry;
+/* The request of a lane that this entry has is answered next. */
+void requester_begin(struct requester *a, const struct ledger_entry *e);
 static inline void requester_send_placed(struct requester *a, const struct msg *r, uint64_t off) {
     a->ops->send_placed(a, r, off);
 }

@@ -445,7 +445,7 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
         return TAKE_DONE;
     if (to != mg->setup->id)
         return take_elsewhere(a, &q, to);
-    if (mg->shut && row->writes) {
+    if (mg->shut && row->writes && !mg->resumed) {
         freeze_refuse(a, m);
         return put_refused(a, m);
     }

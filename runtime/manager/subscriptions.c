@@ -351,6 +351,7 @@ static void subscription_answer(struct requester *a, const struct msg *req,
 
 /* Answer with the events since, or with just the number. */
 static void listener_answer(struct listener *l) {
+    pending_answers(&l->pending);
     subscription_answer(l->pending.requester, &l->pending.req, l->subscription);
     listener_free(l);
 }
@@ -360,6 +361,7 @@ static void listener_late(struct pending *p) {
 }
 
 static void listener_refuse(struct pending *p, int status) {
+    pending_answers(p);
     requester_reply(p->requester, &p->req, status, NULL);
     listener_free((struct listener *)(void *)p);
 }
@@ -370,7 +372,7 @@ static int listener_add(struct requester *a, const struct msg *m, struct subscri
     struct listener *l = calloc(1, sizeof *l);
     if (!l)
         return -ENOMEM;
-    if (pending_begin(&l->pending, a, m, &listener_ops) < 0) {
+    if (pending_begin(&l->pending, a, m, f->prefix, &listener_ops) < 0) {
         free(l);
         return -ENOMEM;
     }

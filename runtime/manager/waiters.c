@@ -101,8 +101,10 @@ static void awaited_unlink(struct manager *m, struct awaited *k) {
 
 static void awaited_free(struct manager *m, struct awaited *k) {
     awaited_unlink(m, k);
-    if (k->woken)
+    if (k->woken) {
         store_unpin(m->store, k->value.off);
+        manager_holds(m, -1);
+    }
     free(k);
 }
 
@@ -137,6 +139,7 @@ static void waiter_free(struct waiter *w) { /* frees its key, too, with the last
 }
 
 static void waiter_refuse(struct pending *p, int status) {
+    pending_answers(p);
     requester_reply(p->requester, &p->req, status, NULL);
     waiter_free((struct waiter *)(void *)p);
 }
@@ -157,7 +160,7 @@ int waiter_add(struct requester *a, const struct msg *req, const void *key, uint
     struct waiter *w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
-    if (pending_begin(&w->pending, a, req, &waiter_ops) < 0) {
+    if (pending_begin(&w->pending, a, req, key, &waiter_ops) < 0) {
         free(w);
         return -ENOMEM;
     }
@@ -179,8 +182,11 @@ static struct awaited *wake_first(struct manager *m, struct awaited *k) {
     if (faults.on)
         faults_sleep(faults.wake_ms);
     /* an earlier pop took the value: the others wait on */
-    if (!a->gone && m->up->again(a, &w->pending.req, k->bytes) == DDICT_ENOKEY)
+    pending_answers(&w->pending);
+    if (!a->gone && m->up->again(a, &w->pending.req, k->bytes) == DDICT_ENOKEY) {
+        pending_stays(&w->pending);
         return NULL;
+    }
     bool last = !w->next;
     waiter_free(w);
     return last ? NULL : k;
@@ -217,6 +223,7 @@ static struct awaited *wake_later(struct manager *m, struct awaited *k) {
         waiter_enter(rest, w);
     }
     k->woken = true;
+    manager_holds(m, 1); /* a later life does not know the value */
     k->value = value;
     k->next = NULL;
     k->prev = m->waiters->woken_end;
@@ -241,6 +248,7 @@ bool waiters_turn(struct manager *m) {
         struct requester *a = w->pending.requester;
         if (faults.on)
             faults_sleep(faults.wake_ms);
+        pending_answers(&w->pending);
         if (!a->gone)
             request_value(a, &w->pending.req, &k->value);
         waiter_free(w);

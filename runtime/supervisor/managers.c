@@ -12,6 +12,7 @@
 #include <base/error.h>
 #include <base/log.h>
 #include <base/size.h>
+#include <manager/ledger.h>
 #include <manager/main_loop.h>
 #include <store/hugepool.h>
 #include <store/spill_file.h>
@@ -307,6 +308,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.rma = s->transport.rma;
     setup.place = manager_place(s, setup.local_index, &setup.place_need);
     setup.page = mgr->page;
+    setup.ledger = mgr->ledger;
     setup.cache = cache_of_manager(s);
     _exit(manager_run(&setup));
 }
@@ -325,6 +327,13 @@ static int manager_make(struct supervisor *s, struct local_manager *mgr) {
     if (page == MAP_FAILED)
         return dd_error(-errno, "no memory for the counters of manager %u", mgr->id);
     mgr->page = page;
+    if (s->opt.restarts > 0) {
+        page = mmap(NULL, sizeof *mgr->ledger, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (page == MAP_FAILED)
+            return dd_error(-errno, "no memory for the ledger of manager %u", mgr->id);
+        mgr->ledger = page;
+    }
     mgr->arena_fd = arena_create(&o);
     if (mgr->arena_fd < 0)
         return mgr->arena_fd;
@@ -434,6 +443,8 @@ void managers_stop(struct supervisor *s) {
             close(mgr->listen_fd);
         if (mgr->page)
             munmap(mgr->page, sizeof *mgr->page);
+        if (mgr->ledger)
+            munmap(mgr->ledger, sizeof *mgr->ledger);
     }
     free(s->local);
     s->local = NULL;

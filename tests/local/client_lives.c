@@ -273,8 +273,10 @@ END_TEST
 /* --- each change is made once --- */
 #define WRITERS 3
 #define ROUNDS  250u
+static unsigned waiting; /* DDICT_WAIT: a pop waits until the other writer has put it back */
+
 /* What one writer does in a round; a manager that dies anywhere in it may change nothing of the
- * outcome. Nothing waits and nothing is streamed: that would end the dictionary. */
+ * outcome. Nothing is streamed: that would end the dictionary. */
 static void once_round(unsigned w, unsigned i) {
     char key[32];
     uint64_t n = (uint64_t)w << 32 | i, sum;
@@ -291,7 +293,7 @@ static void once_round(unsigned w, unsigned i) {
     }
     ok(ddict_push(d, "all", 3, &n, sizeof n, 0, 0, 20000));
     int rc;
-    while ((rc = ddict_pop(d, "sum", 3, &v, 0, 20000)) == DDICT_ENOKEY)
+    while ((rc = ddict_pop(d, "sum", 3, &v, waiting, 20000)) == DDICT_ENOKEY)
         usleep(100); /* another writer has it */
     ok(rc);
     memcpy(&sum, v.data, sizeof sum);
@@ -398,9 +400,173 @@ START_TEST(what_follows_a_request_is_done) {
 }
 END_TEST
 
-static void *waits(void *arg) {
+/* --- requests that wait --- */
+START_TEST(writers_that_wait_notice_no_kill) {
+    waiting = DDICT_WAIT;
+    begin(1, 1, "16");
+    once_check(12);
+    end();
+}
+END_TEST
+
+START_TEST(a_request_that_waited_is_carried_out) {
+    waiting = DDICT_WAIT;
+    once_dies("begun:131");
+}
+END_TEST
+
+START_TEST(a_request_that_waited_and_was_carried_out_is_answered) {
+    waiting = DDICT_WAIT;
+    once_dies("changed:103");
+}
+END_TEST
+
+START_TEST(a_request_that_waited_and_was_answered_is_over) {
+    waiting = DDICT_WAIT;
+    once_dies("answered:107");
+}
+END_TEST
+
+START_TEST(what_follows_a_request_that_waited_is_done) {
+    waiting = DDICT_WAIT;
+    once_dies("taken:139");
+}
+END_TEST
+
+struct blocked {
+    pthread_t thread;
+    const char *key;
+    int timeout_ms, rc;
+    bool pops;
+    unsigned seed;
+    double took;
+};
+
+static void *is_blocked(void *arg) {
+    struct blocked *b = arg;
     struct ddict_view v;
-    int rc = ddict_view(d, "never", 5, &v, DDICT_WAIT, 60000);
+    double began = now_s();
+    b->rc = (b->pops ? ddict_pop : ddict_view)(d, b->key, strlen(b->key), &v, DDICT_WAIT,
+                                               b->timeout_ms);
+    b->took = now_s() - began;
+    if (b->rc == 0 && !value_is(v.data, v.len, b->seed))
+        b->rc = -EBADMSG;
+    if (b->rc == 0)
+        ddict_release(&v);
+    return NULL;
+}
+
+static void blocked_begin(struct blocked *b) {
+    ck_assert_int_eq(pthread_create(&b->thread, NULL, is_blocked, b), 0);
+}
+
+/* Views and pops that wait outlive two managers, the order of the pops and each one's time, too. */
+START_TEST(who_waits_is_answered_by_the_next_life) {
+    enum { POPS = 5 };
+    char name[161];
+    struct blocked view[2] = {{.key = "a", .timeout_ms = 60000, .seed = 1},
+                              {.key = name, .timeout_ms = 60000, .seed = 2}},
+                   pop[POPS], late = {.key = "never", .timeout_ms = 8000};
+    struct ddict_view v;
+    begin(1, 1, "16");
+    keys_put(0);
+    memset(name, 'k', 160); /* the longest that the ledger has room for */
+    name[160] = 0;
+    for (unsigned i = 0; i < 2; i++)
+        blocked_begin(&view[i]);
+    blocked_begin(&late);
+    for (unsigned i = 0; i < POPS; i++) {
+        pop[i] = (struct blocked){.key = "q", .timeout_ms = 60000, .pops = true, .seed = 10 + i};
+        blocked_begin(&pop[i]);
+        usleep(300000); /* in this order */
+    }
+    for (int i = 0; i < 2; i++) {
+        quiet_wait();
+        manager_kill(0);
+        manager_came_back(0);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        value_fill(val, LEN, 1 + i);
+        ok(ddict_put(d, view[i].key, strlen(view[i].key), val, LEN, 0, 20000));
+    }
+    for (unsigned i = 0; i < POPS + 1; i++) {
+        value_fill(val, LEN, 10 + i);
+        ok(ddict_push(d, "q", 1, val, LEN, 0, 0, 20000));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        pthread_join(view[i].thread, NULL);
+        ck_assert_int_eq(view[i].rc, 0);
+        ok(ddict_del(d, view[i].key, strlen(view[i].key), 20000));
+    }
+    for (unsigned i = 0; i < POPS; i++) {
+        pthread_join(pop[i].thread, NULL);
+        ck_assert_int_eq(pop[i].rc, 0);
+    }
+    ok(ddict_pop(d, "q", 1, &v, 0, 20000)); /* each took one */
+    ck_assert(value_is(v.data, v.len, 10 + POPS));
+    ddict_release(&v);
+    pthread_join(late.thread, NULL);
+    ck_assert_int_eq(late.rc, -ETIMEDOUT);
+    ck_assert_msg(late.took > 7.9 && late.took < 14, "after %.1f s", late.took);
+    keys_check(0);
+    end();
+}
+END_TEST
+
+/* Its life dies between the entry and SQ head, eight times: it waits once all the same. */
+START_TEST(who_was_about_to_wait_waits_once) {
+    struct blocked pop = {.key = "q", .timeout_ms = 60000, .pops = true, .seed = 1};
+    struct ddict_view v;
+    setenv("DDICT_TEST_DIE", "answered:1", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_DIE");
+    blocked_begin(&pop);
+    quiet_wait();
+    for (unsigned i = 1; i <= 2; i++) {
+        value_fill(val, LEN, i);
+        ok(ddict_push(d, "q", 1, val, LEN, 0, 0, 20000));
+    }
+    pthread_join(pop.thread, NULL);
+    ck_assert_int_eq(pop.rc, 0);
+    ok(ddict_pop(d, "q", 1, &v, 0, 20000)); /* nobody else has taken it */
+    ck_assert(value_is(v.data, v.len, 2));
+    ddict_release(&v);
+    end();
+}
+END_TEST
+
+static void *kills(void *arg) {
+    quiet_wait();
+    manager_kill(0);
+    return NULL;
+}
+
+/* A subscriber that waits is told once what it missed, and then each event once. */
+START_TEST(who_waits_for_events_is_told_what_it_missed) {
+    ddict_sub_t *sub;
+    struct ddict_event e;
+    begin(1, 1, "16");
+    ok(ddict_subscribe(d, "e", 1, 0, &sub, -1));
+    for (unsigned i = 0; i < 3; i++) {
+        pthread_t t;
+        dict_managers(&x, d);
+        ck_assert_int_eq(pthread_create(&t, NULL, kills, NULL), 0);
+        ck_assert_int_eq(ddict_next_event(sub, &e, 20000), 1); /* it waits in the manager */
+        ck_assert_int_eq(e.kind, DDICT_EVENT_MISSED);
+        pthread_join(t, NULL);
+        manager_came_back(0);
+        ok(ddict_put(d, "e1", 2, &i, sizeof i, 0, 20000));
+        ck_assert_int_eq(ddict_next_event(sub, &e, 20000), 1);
+        ck_assert(e.kind == DDICT_EVENT_PUT && e.klen == 2 && memcmp(e.key, "e1", 2) == 0);
+        ck_assert_int_eq(ddict_next_event(sub, &e, 300), 0);
+    }
+    ddict_unsubscribe(sub);
+    end();
+}
+END_TEST
+
+static void *waits(void *arg) {
+    int rc = ddict_push(d, "full", 4, "2", 1, DDICT_WAIT, 1, 60000);
     return (void *)(intptr_t)rc;
 }
 
@@ -408,6 +574,7 @@ START_TEST(a_death_that_takes_a_request_along_ends_it) {
     pthread_t t;
     void *rc;
     begin(1, 1, "16");
+    ok(ddict_push(d, "full", 4, "1", 1, 0, 1, 20000));
     ck_assert_int_eq(pthread_create(&t, NULL, waits, NULL), 0);
     quiet_wait();
     x.broken = true;
@@ -432,6 +599,14 @@ int main(int argc, char **argv) {
                                   a_request_that_was_carried_out_is_answered,
                                   a_request_that_was_answered_is_over,
                                   a_request_that_found_nothing_is_answered_once,
-                                  what_follows_a_request_is_done};
+                                  what_follows_a_request_is_done,
+                                  writers_that_wait_notice_no_kill,
+                                  a_request_that_waited_is_carried_out,
+                                  a_request_that_waited_and_was_carried_out_is_answered,
+                                  a_request_that_waited_and_was_answered_is_over,
+                                  what_follows_a_request_that_waited_is_done,
+                                  who_waits_is_answered_by_the_next_life,
+                                  who_was_about_to_wait_waits_once,
+                                  who_waits_for_events_is_told_what_it_missed};
     return tests_main("client_lives", argc, argv, tests, sizeof tests / sizeof *tests);
 }

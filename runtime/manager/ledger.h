@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ledger.h - requests of clients that were taken and wait, in memory that outlives the manager: its
+ * next life takes them again (PROTOCOL 12). ddictd makes it before the fork; only the manager writes
+ * it. Where there is none, or no room in it, a request is counted in `held`.
+ */
+#ifndef DDICT_MANAGER_LEDGER_H
+#define DDICT_MANAGER_LEDGER_H
+
+#include <wire/msg.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LEDGER_KEY     160u   /* the longest key; requests with longer ones are held */
+#define LEDGER_ENTRIES 32768u /* 8 MiB of address space; memory is taken as they are used */
+/* in store_source.at: not a position of SQ, but the number of an entry */
+#define LEDGER_SOURCE (1ull << 63)
+
+struct ledger_entry {
+    uint64_t seq;        /* its number, from 1; 0: free. Stored last, and first when it ends */
+    uint64_t client, at; /* whose; where its record began in SQ. Free: at is the next free one */
+    uint64_t deadline;   /* ns of clock_ns() */
+    struct msg req;
+    uint8_t key[LEDGER_KEY];
+};
+_Static_assert(sizeof(struct ledger_entry) == 256, "some whole cache lines");
+
+struct ledger {
+    uint64_t seq; /* the last number */
+    uint64_t top; /* entries so far that were ever used */
+    uint64_t free;
+    struct ledger_entry entry[LEDGER_ENTRIES];
+};
+
+/* Of a manager that starts: which entries are free. */
+void ledger_open(struct ledger *l);
+/* NULL: no room. */
+struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, uint64_t deadline,
+                                const struct msg *req, const void *key);
+void ledger_end(struct ledger *l, struct ledger_entry *e);
+/* The entry of that number, or NULL. */
+struct ledger_entry *ledger_find(struct ledger *l, uint64_t seq);
+/* All entries in the order in which they were made, to be freed; *n: their number. NULL: no memory. */
+struct ledger_entry **ledger_list(struct ledger *l, size_t *n);
+
+#endif
