@@ -8,7 +8,7 @@ all answers. What nobody can know, of calls that ran out of time, were lost or w
     HISTORY_SEED=N                                 draw the same nemeses, though not the same moments
     HISTORY_KEEP=DIR                               keep the notes of a history without explanation there, for linear.py
 
-Links are cut and made bad in network namespaces, if we are root. Where a manager's death ends the dictionary today (PROTOCOL 12: it had taken a request and not answered it), as where more was lost than may
+Links are cut and made bad (badlink.py) in network namespaces, if we are root. Where a manager's death ends the dictionary today (PROTOCOL 12: it had taken a request and not answered it), as where more was lost than may
 be, the calls of that dictionary are checked and another one goes on; the figures say how often.
 """
 import os
@@ -27,6 +27,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "local")]
 import linear  # noqa: E402
 from cluster import BUILD, Dictionary, Failed, check, main, managers_of, wait_for  # noqa: E402
 from outage import Link  # noqa: E402
+from badlink import BadLink  # noqa: E402
 
 WORKER = os.path.join(BUILD, "tests", "history", "worker")
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "15"))
@@ -103,12 +104,9 @@ class Round:
         self.later.append((time.monotonic() + self.rng.uniform(0.5, 7), lambda: self.link.up(True)))
 
     def link_bad(self):
-        """Late, lost and reordered packets."""
-        def tc(*args):
-            for name in self.link.names:
-                subprocess.run(["ip", "netns", "exec", name, "tc", "qdisc", *args], check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        tc("replace", "dev", "eth0", "root", "netem", "delay", "%dms" % self.rng.randrange(1, 20), "5ms", "loss", "%d%%" % self.rng.randrange(8), "reorder", "%d%%" % self.rng.randrange(30))
-        self.later.append((time.monotonic() + self.rng.uniform(0.5, 4), lambda: tc("del", "dev", "eth0", "root")))
+        """Frames are late, lost and out of order."""
+        self.link.bad(self.rng.uniform(0.001, 0.02), self.rng.uniform(0, 0.08), self.rng.uniform(0, 0.3))
+        self.later.append((time.monotonic() + self.rng.uniform(0.5, 4), self.link.bad))
 
     # Those that end the dictionary, at the end of a long run's round
     def ddictd_killed(self):
@@ -265,9 +263,11 @@ def links_that_are_cut_and_bad():
     nemeses = ["link_cut", "link_bad", "manager_stopped", "worker_killed"]
 
     def one(left):
-        with Link("h") as link:
+        with BadLink("h") as link:
             a_round(RNG, max(left, 8), nemeses, pace=4, nodes=2, link=link, words=RNG.choice([[], ["tiny"]]))
+        TOTAL.update({"frames_" + what: n for what, n in link.frames.items()})
     until(2 * SHARE, one)
+    check(not TOTAL["link_bad"] or (TOTAL["frames_late"] and TOTAL["frames_overtaking"]), "no frame was late")
 
 
 def losses_that_end_it():

@@ -14,7 +14,7 @@ tests_history_ddictd_mutant_LDADD = $(ddictd_OBJECTS) liblaunch.la libstore.la l
 HISTORY_TESTS = tests/history/checker.py tests/history/history.py tests/history/mutants.py
 dist_check_SCRIPTS += $(HISTORY_TESTS)
 TESTS += $(HISTORY_TESTS)
-EXTRA_DIST += tests/history/linear.py
+EXTRA_DIST += tests/history/linear.py tests/history/badlink.py
 
 # A long one, with all nemeses.
 HISTORY_SECONDS = 600

@@ -26,7 +26,7 @@ class Pair:
             for name in self.names:
                 ip("netns", "add", name)
                 ip("-n", name, "link", "set", "lo", "up")
-            ip("-n", self.names[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[1])
+            self.join()
             for name, address in zip(self.names, self.address):
                 ip("-n", name, "address", "add", address + "/24", "dev", "eth0")
                 ip("-n", name, "link", "set", "eth0", "up")
@@ -34,6 +34,9 @@ class Pair:
             self.__exit__()
             raise
         return self
+
+    def join(self):
+        ip("-n", self.names[0], "link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", self.names[1])
 
     def __exit__(self, *error):
         for name in self.names:
