@@ -453,8 +453,9 @@ static bool lane_serve(struct lane_client *c, struct lanes_share *left) {
             lane_begin(c, &m);
             e = request_take(&c->a, &m, payload);
         }
+        if (e == TAKE_STALL || e == TAKE_LATER || e < 0)
+            store_begin(c->a.m->store, NULL); /* it stays in SQ: no other change is its */
         if (e == TAKE_STALL || e == TAKE_LATER) {
-            store_begin(c->a.m->store, NULL);
             c->stalled = e == TAKE_STALL;
             break;
         }
@@ -629,7 +630,7 @@ static int placed_find(struct lane_client *c) {
 static bool is_answer_there(const struct ring *cq, uint64_t before, uint64_t id) {
     struct msg r;
     if (cq->pos - before > DD_LANE_RING)
-        return false;
+        return true; /* a REPLY and its pieces, which were read as they came */
     while (ring_look(cq, &before, &r) > 0)
         if (r.type == MSG_REPLY && r.id == id)
             return true;
@@ -651,7 +652,11 @@ static void fate_answer(struct lane_client *c, struct msg *req, const struct sto
         requester_drop(&c->a, "no memory to keep its value");
         return;
     }
-    store_kept(m->store, f->item, &ref);
+    /* only a client that set SQ head back gets to a record of long ago */
+    if (store_kept(m->store, f->item, &ref) < 0) {
+        requester_drop(&c->a, "SQ head of its lane went back");
+        return;
+    }
     req->type = MSG_POP; /* the client may have written another */
     req->id = f->from.id;
     request_found(&c->a, req, &ref, true, NULL, clock_ns());
@@ -685,7 +690,7 @@ static void fate_end(struct manager *m) {
     struct lane_client *c;
     struct msg req;
     const uint8_t *payload;
-    if (!store_fate(m->store, &f) || !(c = client_find(m, f.from.client)))
+    if (!store_fate(m->store, &f) || !(c = client_find(m, f.from.client)) || c->a.gone)
         return;
     if (f.from.at & LEDGER_SOURCE) {
         fate_of_entry(c, &f);
@@ -718,12 +723,15 @@ static void entry_resume(struct manager *m, struct ledger_entry *e) {
     m->resumed = e;
     requester_begin(&c->a, e);
     int rc = m->up->take(&c->a, &req, e->key);
-    store_begin(m->store, NULL);
     if (rc < 0)
         requester_drop(&c->a, "a request that waited is not allowed any more");
-    if (m->resumed) /* it is answered, and does not wait again */
+    if (m->resumed) { /* it is answered, and does not wait again */
+        if (faults.on)
+            faults_step(STEP_ANSWERED);
         ledger_end(m->setup->ledger, e);
+    }
     m->resumed = NULL;
+    store_begin(m->store, NULL); /* until the entry has ended the record says that it is answered */
 }
 
 void lanes_go_on(struct manager *m) {
@@ -732,6 +740,7 @@ void lanes_go_on(struct manager *m) {
     if (l)
         ledger_open(l);
     fate_end(m);
+    store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     struct ledger_entry **list = l ? ledger_list(l, &n) : NULL;
     if (l && !list)
         abort(); /* without them it must not go on */

@@ -102,8 +102,12 @@ static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
     ref->fill = NULL;
 }
 
-void store_kept(struct store *s, uint64_t off, struct store_ref *ref) {
+int store_kept(struct store *s, uint64_t off, struct store_ref *ref) {
+    const struct item *item = arena_at(s, off);
+    if (item->check != item_check(item) || item_bytes(item) > block_bytes(s, off))
+        return DDICT_EPROTO;
     ref_fill(s, off, ref);
+    return 0;
 }
 
 /* A block with a header that is complete but for key, hash and check. */
