@@ -107,9 +107,11 @@ static int parked_add(struct requester *a, const struct msg *m, const uint8_t *p
     bool stream = m->type == MSG_PUT && m->flags & MSGF_STREAM;
     struct parking *p = parking_of(a, to);
     if (p && m->type != MSG_DATA && p->bytes > DD_PARK_BYTES) {
-        requester_reply(a, m, DDICT_EBUSY,
-                        "the manager of this key does not answer, and much is waiting for it");
-        return stream ? put_in_pass(a, m, NULL) : TAKE_DONE;
+        int e = stream ? put_in_pass(a, m, NULL) : TAKE_DONE;
+        if (e >= 0)
+            requester_reply(a, m, DDICT_EBUSY,
+                            "the manager of this key does not answer, and much is waiting for it");
+        return e;
     }
     /* the client ignores HOLD */
     if (p && p->bytes > 4 * (size_t)DD_PARK_BYTES)

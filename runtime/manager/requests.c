@@ -112,7 +112,10 @@ static int take_put(struct requester *a, const struct request *q) {
     return q->m->flags & MSGF_STREAM ? put_in_begin(a, q->m, q->key) : put_inline(a, q);
 }
 
-/* It was answered: drop the pieces that still come. */
+/*
+ * It is refused: drop the pieces that still come. Before the answer: after it a later life would not
+ * know of them.
+ */
 static int put_refused(struct requester *a, const struct msg *m) {
     return m->flags & MSGF_STREAM ? put_in_pass(a, m, NULL) : TAKE_DONE;
 }
@@ -426,8 +429,10 @@ static int take_elsewhere(struct requester *a, const struct request *q, uint32_t
         return TAKE_DONE;
     if (a->kind == REQUESTER_LANE && m->setup->peers && to < m->setup->managers)
         return parked_begin(a, q->m, q->payload, q->key, q->hash, to);
-    requester_reply(a, q->m, DDICT_EPROTO, "this key belongs to another manager");
-    return put_refused(a, q->m);
+    int e = put_refused(a, q->m);
+    if (e >= 0)
+        requester_reply(a, q->m, DDICT_EPROTO, "this key belongs to another manager");
+    return e;
 }
 
 int request_take(struct requester *a, const struct msg *m, const uint8_t *payload) {
@@ -446,8 +451,10 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
     if (to != mg->setup->id)
         return take_elsewhere(a, &q, to);
     if (mg->shut && row->writes && !mg->resumed) {
-        freeze_refuse(a, m);
-        return put_refused(a, m);
+        int e = put_refused(a, m);
+        if (e >= 0)
+            freeze_refuse(a, m);
+        return e;
     }
     return row->take(a, &q);
 }
