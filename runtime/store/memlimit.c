@@ -196,13 +196,13 @@ static void levels_open(struct memory_cgroup *c) {
 void memlimit_find_in(const char *cgroup, const char *mountinfo) {
     for (int i = 0; i < 2; i++)
         levels_close(&cgroups[i]);
+    if (meminfo >= 0)
+        close(meminfo);
     memset(cgroups, 0, sizeof cgroups);
     each_line(cgroup, cgroup_line);
     each_line(mountinfo, mount_line);
     for (int i = 0; i < 2; i++)
         levels_open(&cgroups[i]);
-    if (meminfo >= 0)
-        close(meminfo);
     meminfo = file_open("/proc", "meminfo");
 }
 
@@ -222,7 +222,7 @@ static size_t levels_fds(const struct memory_cgroup *c, int *fds, size_t n, size
 
 size_t memlimit_fds(int *fds, size_t cap) {
     size_t n = levels_fds(&cgroups[1], fds, levels_fds(&cgroups[0], fds, 0, cap), cap);
-    if (meminfo >= 0 && n++ < cap)
+    if (n > 0 && meminfo >= 0 && n++ < cap)
         fds[n - 1] = meminfo;
     return n <= cap ? n : 0;
 }
