@@ -351,7 +351,7 @@ static void stdin_gone(struct io_handler *h, uint32_t events) {
     struct gathering *g =
         (struct gathering *)(void *)((char *)h - offsetof(struct gathering, input));
     io_remove(g->epoll_fd, h);
-    gather_fail(g, -EPIPE, "stdin ended before the node infos of the other nodes came");
+    gather_fail(g, -EPIPE, "node %s: stdin ended before all nodes knew each other", g->s->node);
 }
 
 /* Connect to a node: to node 0 with our node info, to the one above for those of all. */

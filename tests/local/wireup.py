@@ -140,7 +140,7 @@ def the_end_of_stdin_ends_the_start():
             if who == 2:
                 d.nodes[who].write("drain\n")
             d.nodes[who].close_stdin()
-            error_of(d, who, "stdin ended before the node infos of the other nodes came")
+            error_of(d, who, "node %s: stdin ended before all nodes knew each other" % d.node_name(who))
             in_time(began, 5)
 
 
