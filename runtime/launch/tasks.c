@@ -83,8 +83,8 @@ int tasks_find(struct place *p, const struct options *o) {
 void tasks_refuse(const struct place *p, const char *why) {
     if (p->rank == 0)
         verb_say("%s", why);
-    else
-        poll(NULL, 0, LINGER_MS);
+    else if (p->how == PLACE_MPIRUN)
+        poll(NULL, 0, FOLLOW_MS);
 }
 
 /* Of the text that tells this mpirun from others. */

@@ -24,8 +24,8 @@
  */
 int tasks_find(struct place *p, const struct options *o);
 /*
- * Why no task does anything: task 0 says it for all, and the others wait 500 ms before they return,
- * because mpirun kills task 0 once another has ended.
+ * Why no task does anything: task 0 says it for all. The others of mpirun, which kills task 0 once
+ * another has ended, wait 2 s before they return.
  */
 void tasks_refuse(const struct place *p, const char *why);
 /* Does all. Where the command runs in place of this process, it does not return; else the exit
