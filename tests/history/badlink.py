@@ -10,8 +10,8 @@ import threading
 import time
 from collections import Counter
 
-import nets
 from outage import Link
+import nets
 
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x2, 0x1000  # linux/if_tun.h
 BURST = 64

@@ -82,6 +82,11 @@ class ByHand(unittest.TestCase):
         with self.assertRaises(Unexpected):
             check_history([Call(1, PUT, 1, 0, 1, -errno.ETIMEDOUT, 1, timeout_ms=0), Call(2, GET, 1, 2, 3, 0, 0, 1)])
 
+    def test_a_value_that_is_stored_twice(self):
+        calls = [Call(1, PUT, 1, 0, 1, 0, 1), Call(2, GET, 1, 2, 3, 0, 0, 1, version=5), Call(2, GET, 1, 4, 5, 0, 0, 1, version=6)]
+        with self.assertRaisesRegex(Unexpected, "stored twice, as versions 5 and 6"):
+            check_history(calls)
+
     def test_a_version_that_falls(self):
         calls = [Call(1, PUT, 1, 0, 9, 0, 1), Call(1, PUT, 1, 0, 9, 0, 2), Call(2, GET, 1, 1, 2, 0, 0, 1, version=5), Call(2, GET, 1, 3, 4, 0, 0, 2, version=4)]
         with self.assertRaisesRegex(Unexpected, "older version"):

@@ -264,9 +264,11 @@ def explain(calls, at, before):
 
 
 def check_versions(calls):
-    """Of two reads, one after the other, the second has no older version; and a version has one value."""
-    value = {}
+    """Of two reads, one after the other, the second has no older version; and a version has one value, and a value one version: what was put once was stored once."""
+    value, version = {}, {}
     for c in calls:
+        if c.version and c.ended is not None and version.setdefault(c.read, c.version) != c.version:
+            raise Unexpected("key %d: %s was stored twice, as versions %d and %d: %s" % (c.key, name(c.read), version[c.read], c.version, text(c, c.began)))
         if c.version and c.ended is not None and value.setdefault(c.version, c.read) != c.read:
             raise Unexpected("key %d: version %d is of two values, %s and %s: %s" % (c.key, c.version, name(value[c.version]), name(c.read), text(c, c.began)))
     most, by, events = 0, None, []

@@ -139,8 +139,10 @@ static void put_one(enum verb verb, unsigned key) {
     struct call *c = call_begin(verb, how, key, some_ms(), false);
     int rc;
     if (how == HOW_PLACE) {
-        rc = ddict_reserve(d, name, n, c->len, flags, &p);
-        if (rc == 0) {
+        rc = ddict_reserve(d, name, n, c->len, flags, &p); /* asks nobody */
+        if (rc < 0) {
+            rc = -ECANCELED;
+        } else {
             value_fill(p.data, c->wrote);
             rc = ddict_commit(&p, c->timeout_ms);
         }
@@ -253,7 +255,7 @@ static void put_all(void) {
     ssize_t rc = ddict_put_many(d, p, keys, ms);
     uint64_t at = now_ns();
     for (unsigned i = 0; i < keys; i++)
-        call_end(c[i], rc < 0 ? (int)rc : p[i].status, at);
+        call_end(c[i], rc < 0 ? -ECANCELED : p[i].status, at); /* nothing was sent */
 }
 
 static void look_one(enum verb verb, unsigned key) {
