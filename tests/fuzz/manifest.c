@@ -5,7 +5,7 @@
 
 #include <save/manifest.h>
 
-static char folder[200], link_path[256];
+static char folder[4096], link_path[4200];
 
 static void folder_end(void) {
     unlink(link_path);
@@ -17,7 +17,7 @@ static void folder_begin(const char *file) {
     if (*link_path)
         return;
     const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.150s/ddict-fuzz.XXXXXX", tmp ? tmp : "/tmp");
+    snprintf(folder, sizeof folder, "%s/ddict-fuzz.XXXXXX", tmp ? tmp : "/tmp");
     fuzz_must(mkdtemp(folder));
     snprintf(link_path, sizeof link_path, "%s/manifest.json", folder);
     fuzz_must(symlink(file, link_path) == 0 && atexit(folder_end) == 0);
