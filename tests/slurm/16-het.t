@@ -182,7 +182,7 @@ chmod 755 het-cancel.sh
 sub sh -c 'rm -f het-runs'
 sub salloc -Q -N1 -n1 : -N2 -n2 ./het-cancel.sh >"$out" 2>&1 </dev/null
 has "a_component_that_is_cancelled_ends_the_dictionary" "^srun ended with [1-9][0-9]* after 1?[0-9] s$"
-has "whose_other_tasks_are_told" "ddict get: .*(gone|lost|ending|no dictionary)"
+has "whose_other_tasks_are_told" "ddict get: .*(gone|lost|ending|ended|no dictionary)"
 clean_after "nothing_is_left_of_a_cancelled_component"
 
 sub sh -c 'rm -f het-runs'
