@@ -3,7 +3,6 @@
  * arena stops before it. */
 #include "store_test.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -206,22 +205,12 @@ START_TEST(a_look_at_the_limits_opens_nothing) {
 }
 END_TEST
 
-static int fds_open(void) {
-    DIR *d = opendir("/proc/self/fd");
-    int n = 0;
-    ck_assert_ptr_nonnull(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
 START_TEST(to_look_again_closes_what_was_open) {
     v2_tree();
     room();
-    int open_before = fds_open();
+    int open_before = unit_fds_with(true);
     room();
-    ck_assert_int_eq(fds_open(), open_before);
+    ck_assert_int_eq(unit_fds_with(true), open_before);
 }
 END_TEST
 

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@
 
 static int unit_fds_before;
 
-/* but for the files of memlimit.c, which it keeps open as long as the process lives */
-static inline int unit_fds(void) {
+/* limits: also the files of memlimit.c, which it keeps open as long as the process lives */
+static inline int unit_fds_with(bool limits) {
     int n = 0;
     DIR *d = opendir("/proc/self/fd");
     ck_assert_ptr_nonnull(d);
@@ -24,10 +25,13 @@ static inline int unit_fds(void) {
         char to[512];
         ssize_t len = readlinkat(dirfd(d), e->d_name, to, sizeof to - 1);
         to[len > 0 ? len : 0] = 0;
-        n += strcmp(to, "/proc/meminfo") != 0 && !strstr(to, "/memory.");
+        n += limits || (strcmp(to, "/proc/meminfo") != 0 && !strstr(to, "/memory."));
     }
     closedir(d);
     return n;
+}
+static inline int unit_fds(void) {
+    return unit_fds_with(false);
 }
 static inline void unit_fds_count(void) {
     unit_fds_before = unit_fds();
