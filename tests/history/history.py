@@ -287,7 +287,8 @@ def links_that_are_cut_and_bad():
             a_round(RNG, max(left, 8), nemeses, pace=4, nodes=2, link=link, words=RNG.choice([[], ["tiny"]]))
         TOTAL.update({"frames_" + what: n for what, n in link.frames.items()})
     until(2 * SHARE, one)
-    check(not TOTAL["link_bad"] or (TOTAL["frames_late"] and TOTAL["frames_overtaking"]), "no frame was late")
+    # a single bad link may be cut at the same time, or at the end of its round
+    check(TOTAL["link_bad"] < 3 or (TOTAL["frames_late"] and TOTAL["frames_overtaking"]), "no frame was late, or none overtook another")
 
 
 def losses_that_end_it():
