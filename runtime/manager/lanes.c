@@ -669,6 +669,13 @@ static struct lane_client *client_find(const struct manager *m, uint64_t id) {
     return c;
 }
 
+static void entry_end(struct manager *m, struct ledger_entry *e) {
+    uint64_t value = e->value;
+    ledger_end(m->setup->ledger, e);
+    if (value)
+        store_unpin(m->store, value);
+}
+
 /* What was at hand had waited. */
 static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     struct ledger *l = c->a.m->setup->ledger;
@@ -682,7 +689,7 @@ static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     req = e->req;
     if (!answered)
         fate_answer(c, &req, f);
-    ledger_end(l, e);
+    entry_end(c->a.m, e);
 }
 
 static void fate_end(struct manager *m) {
@@ -709,26 +716,43 @@ static void fate_end(struct manager *m) {
     c->served = true;
 }
 
+/* The key was put in the life before, and the request was to be answered with that value. */
+static void entry_answer(struct lane_client *c, const struct ledger_entry *e) {
+    struct store_ref ref;
+    if (store_kept(c->a.m->store, e->value, &ref) < 0)
+        abort(); /* it was pinned */
+    request_value(&c->a, &e->req, &ref);
+}
+
+static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
+    struct manager *m = c->a.m;
+    struct msg req = e->req;
+    static uint8_t key[MSG_KEY_MAX];
+    uint64_t now = clock_ns();
+    req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
+    ledger_key(m->setup->ledger, e, key);
+    if (m->up->take(&c->a, &req, key) < 0)
+        requester_drop(&c->a, "a request that waited is not allowed any more");
+}
+
 /* Take a request that waited again, with what is left of its time. */
 static void entry_resume(struct manager *m, struct ledger_entry *e) {
     struct lane_client *c = client_find(m, e->client);
-    struct msg req = e->req;
-    uint64_t now = clock_ns();
     /* not behind SQ head: the life before died before it passed the record, which is there still */
     if (!c || c->a.gone || (int64_t)(c->lane.sq.pos - e->at) <= 0) {
-        ledger_end(m->setup->ledger, e);
+        entry_end(m, e);
         return;
     }
-    req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
     m->resumed = e;
     requester_begin(&c->a, e);
-    int rc = m->up->take(&c->a, &req, e->key);
-    if (rc < 0)
-        requester_drop(&c->a, "a request that waited is not allowed any more");
+    if (e->value)
+        entry_answer(c, e);
+    else
+        entry_take(c, e);
     if (m->resumed) { /* it is answered, and does not wait again */
         if (faults.on)
             faults_step(STEP_ANSWERED);
-        ledger_end(m->setup->ledger, e);
+        entry_end(m, e);
     }
     m->resumed = NULL;
     store_begin(m->store, NULL); /* until the entry has ended the record says that it is answered */
@@ -739,11 +763,14 @@ void lanes_go_on(struct manager *m) {
     size_t n = 0;
     if (l)
         ledger_open(l);
-    fate_end(m);
-    store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     struct ledger_entry **list = l ? ledger_list(l, &n) : NULL;
     if (l && !list)
-        abort(); /* without them it must not go on */
+        abort();                   /* without them it must not go on */
+    for (size_t i = 0; i < n; i++) /* before anything is changed or given up */
+        if (list[i]->value && store_keep(m->store, list[i]->value) < 0)
+            abort();
+    fate_end(m);
+    store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     for (size_t i = 0; i < n; i++)
         if (list[i]->seq)
             entry_resume(m, list[i]);

@@ -73,6 +73,11 @@ void pending_stays(struct pending *p) {
         store_begin(p->requester->m->store, NULL);
 }
 
+void pending_value(struct pending *p, uint64_t off) {
+    if (p->kept)
+        p->kept->value = off;
+}
+
 bool pending_cancel(struct requester *a, uint64_t id, int status) {
     struct pending *p = a->pending;
     while (p && p->req.id != id)

@@ -33,6 +33,8 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
  * pending_stays() after it was not answered after all. */
 void pending_answers(struct pending *p);
 void pending_stays(struct pending *p);
+/* It will be answered with this item, which is pinned until after pending_end(). */
+void pending_value(struct pending *p, uint64_t off);
 /* Before its memory is freed. */
 void pending_end(struct pending *p);
 /* The request of this id is refused; false: none such is pending. */

@@ -101,10 +101,8 @@ static void awaited_unlink(struct manager *m, struct awaited *k) {
 
 static void awaited_free(struct manager *m, struct awaited *k) {
     awaited_unlink(m, k);
-    if (k->woken) {
+    if (k->woken)
         store_unpin(m->store, k->value.off);
-        manager_holds(m, -1);
-    }
     free(k);
 }
 
@@ -222,8 +220,9 @@ static struct awaited *wake_later(struct manager *m, struct awaited *k) {
         waiter_leave(w);
         waiter_enter(rest, w);
     }
+    for (struct waiter *w = k->first; w; w = w->next)
+        pending_value(&w->pending, value.off);
     k->woken = true;
-    manager_holds(m, 1); /* a later life does not know the value */
     k->value = value;
     k->next = NULL;
     k->prev = m->waiters->woken_end;

@@ -462,18 +462,20 @@ static void blocked_begin(struct blocked *b) {
 
 /* Views and pops that wait outlive two managers, the order of the pops and each one's time, too. */
 START_TEST(who_waits_is_answered_by_the_next_life) {
-    enum { POPS = 5 };
-    char name[161];
-    struct blocked view[2] = {{.key = "a", .timeout_ms = 60000, .seed = 1},
-                              {.key = name, .timeout_ms = 60000, .seed = 2}},
-                   pop[POPS], late = {.key = "never", .timeout_ms = 8000};
+    /* lengths of keys, of which 144 bytes go into an entry */
+    enum { POPS = 5, VIEWS = 5 };
+    static const size_t lens[VIEWS] = {1, 144, 145, 288, DDICT_KEY_MAX};
+    static char name[VIEWS][DDICT_KEY_MAX + 1];
+    struct blocked view[VIEWS], pop[POPS], late = {.key = "never", .timeout_ms = 8000};
     struct ddict_view v;
     begin(1, 1, "16");
     keys_put(0);
-    memset(name, 'k', 160); /* the longest that the ledger has room for */
-    name[160] = 0;
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < VIEWS; i++) {
+        for (size_t at = 0; at < lens[i]; at++)
+            name[i][at] = (char)('a' + at % 25);
+        view[i] = (struct blocked){.key = name[i], .timeout_ms = 60000, .seed = 1 + i};
         blocked_begin(&view[i]);
+    }
     blocked_begin(&late);
     for (unsigned i = 0; i < POPS; i++) {
         pop[i] = (struct blocked){.key = "q", .timeout_ms = 60000, .pops = true, .seed = 10 + i};
@@ -485,7 +487,7 @@ START_TEST(who_waits_is_answered_by_the_next_life) {
         manager_kill(0);
         manager_came_back(0);
     }
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < VIEWS; i++) {
         value_fill(val, LEN, 1 + i);
         ok(ddict_put(d, view[i].key, strlen(view[i].key), val, LEN, 0, 20000));
     }
@@ -493,7 +495,7 @@ START_TEST(who_waits_is_answered_by_the_next_life) {
         value_fill(val, LEN, 10 + i);
         ok(ddict_push(d, "q", 1, val, LEN, 0, 0, 20000));
     }
-    for (unsigned i = 0; i < 2; i++) {
+    for (unsigned i = 0; i < VIEWS; i++) {
         pthread_join(view[i].thread, NULL);
         ck_assert_int_eq(view[i].rc, 0);
         ok(ddict_del(d, view[i].key, strlen(view[i].key), 20000));
@@ -510,6 +512,103 @@ START_TEST(who_waits_is_answered_by_the_next_life) {
     ck_assert_msg(late.took > 7.9 && late.took < 14, "after %.1f s", late.took);
     keys_check(0);
     end();
+}
+END_TEST
+
+/*
+ * A put finds more who wait than it has time for; the value is deleted, and its memory used again.
+ * All get it nevertheless.
+ */
+START_TEST(who_was_woken_gets_the_value) {
+    enum { WAIT = 10 };
+    ddict_async_t *q;
+    struct blocked head = {.key = "k", .timeout_ms = 5000};
+    struct ddict_op view = {.what = DDICT_OP_VIEW,
+                            .key = "k",
+                            .klen = 1,
+                            .flags = DDICT_WAIT,
+                            .timeout_ms = 30000},
+                    done[WAIT];
+    setenv("DDICT_TEST_WAKE_MS", "300", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_WAKE_MS");
+    keys_put(0);
+    ok(ddict_async_open(d, &q));
+    blocked_begin(&head); /* a HEAD, answered at once: no answer in CQ names the value */
+    usleep(300000);
+    for (unsigned i = 0; i < WAIT; i++)
+        ck_assert_int_eq(ddict_async_submit(q, &view, 1), 1);
+    quiet_wait();
+    value_fill(val, LEN, 77);
+    ok(ddict_put(d, "k", 1, val, LEN, 0, 20000));
+    ok(ddict_del(d, "k", 1, 20000));
+    manager_kill(0); /* each answer takes 300 ms, so most are left */
+    manager_came_back(0);
+    pid_t p = fork();
+    if (p == 0) { /* who has no part in that lane uses all other memory again */
+        for (unsigned round = 1; round < 120; round++)
+            keys_put(round * 1000);
+        _exit(0);
+    }
+    expect_exit(p, 0);
+    for (unsigned n = 0; n < WAIT;) {
+        int got = ddict_async_poll(q, done + n, WAIT - n, 20000);
+        ck_assert_int_gt(got, 0);
+        n += (unsigned)got;
+    }
+    for (unsigned i = 0; i < WAIT; i++) {
+        ck_assert_int_eq(done[i].status, 0);
+        ck_assert(value_is(done[i].view.data, done[i].view.len, 77));
+        ddict_release(&done[i].view);
+    }
+    ddict_async_close(q);
+    pthread_join(head.thread, NULL);
+    keys_check(119 * 1000);
+    end();
+}
+END_TEST
+
+/* One pop after the other waits, and is served by a put of its own; the manager dies at each `step`. */
+static void one_by_one(const char *step) {
+    enum { ROUND = 12 };
+    struct ddict_manager_stats *s;
+    setenv("DDICT_TEST_DIE", step, 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_DIE");
+    dict_managers(&x, d);
+    pid_t first = x.manager[0];
+    while (kill(first, 0) == 0) { /* so that its next lives count from here */
+        ok(ddict_put(d, "another", 7, "", 0, 0, 20000));
+        usleep(200000);
+    }
+    for (unsigned i = 0; i < ROUND; i++) {
+        char key[16];
+        size_t n = name_of(key, i);
+        struct blocked b = {.key = key, .timeout_ms = 60000, .pops = true, .seed = i};
+        blocked_begin(&b);
+        usleep(300000);
+        value_fill(val, LEN, i);
+        ok(ddict_put(d, key, n, val, LEN, 0, 20000));
+        pthread_join(b.thread, NULL);
+        ck_assert_int_eq(b.rc, 0);
+    }
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[0], first);
+    ck_assert_int_eq(ddict_stats(d, &s, sizeof *s, 20000), 1);
+    ck_assert_uint_eq(s->gets_local, ROUND); /* nobody was answered twice */
+    free(s);
+    end();
+}
+
+/* At the change of each pop: the next life answers it. */
+START_TEST(a_pop_that_waited_is_answered_by_what_it_took) {
+    one_by_one("changed:2");
+}
+END_TEST
+
+/* At the end of each entry: the next life finds the answer. */
+START_TEST(who_waited_and_was_answered_is_not_answered_again) {
+    one_by_one("answered:3");
 }
 END_TEST
 
@@ -606,6 +705,9 @@ int main(int argc, char **argv) {
                                   a_request_that_waited_and_was_answered_is_over,
                                   what_follows_a_request_that_waited_is_done,
                                   who_waits_is_answered_by_the_next_life,
+                                  who_was_woken_gets_the_value,
+                                  a_pop_that_waited_is_answered_by_what_it_took,
+                                  who_waited_and_was_answered_is_not_answered_again,
                                   who_was_about_to_wait_waits_once,
                                   who_waits_for_events_is_told_what_it_missed};
     return tests_main("client_lives", argc, argv, tests, sizeof tests / sizeof *tests);
