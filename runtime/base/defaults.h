@@ -356,6 +356,9 @@
 #define DD_MANAGER_BUSY_MS 60000
 /* a manager that has died --restarts times within so long is not started again */
 #define DD_RESTARTS_MS 10000
+/* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
+ * anything, and asks it again; more than --restarts may be */
+#define DD_PEER_TRIES 20
 /* a manager that is asked and does not move for so long: what is for it waits aside. Longer than a
  * busy one is away from a core as a rule */
 #define DD_PEER_STUCK_MS 100

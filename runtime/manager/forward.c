@@ -27,9 +27,10 @@
  *                '--- for a lane --------> PASSES
  *
  * The last piece, or an error in its place, ends FILLS, PASSES and DROPS. When the connection is
- * lost all forwards end, except gets and heads in ASKED, which become NEW again. The rows at the end
- * of this file have a handler for each message that a state allows; any other message is a breach of
- * the protocol. forward_send.c and forward_put.c speak with the owner, forward_reply.c with the
+ * lost all forwards end, except gets and heads in ASKED, which become NEW again, and with --restarts
+ * all that read and have given nothing to the requester. The rows at the end of this file have a
+ * handler for each message that a state allows; any other message is a breach of the protocol.
+ * forward_send.c and forward_put.c speak with the owner, forward_reply.c with the
  * requester; forward_lost.c has what a lost connection does.
  *
  * Two things do not depend on the state:
@@ -91,6 +92,8 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
         struct msg req = f->req;
         bool known = f->id != 0; /* otherwise no put_in knows the pieces that will come */
         forward_free(m, f);
+        if (e == DDICT_ELOST && forwards_return(m) && !put_streams(&req))
+            return TAKE_STALL; /* nothing was sent */
         if (e == DDICT_EPROTO)
             return e;
         if (!known)
@@ -119,12 +122,15 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
         return TAKE_STALL;
     struct forward *leader = get && !waits ? leader_find(m, to, key, req->key_len, hash) : NULL;
     struct peer *p = leader ? NULL : peer_get(m, to, &e);
+    if (!leader && !p && e == DDICT_ELOST && forwards_return(m))
+        return TAKE_STALL; /* until those that were under way are sent again */
     if (!leader && !p)
         return forward_refuse(a, req, e, dd_strerror(e));
     unsigned via = p ? forward_route(m, p, req, hash) : 0;
     if (p && peer_full(p, via))
         return TAKE_STALL;
-    struct forward *f = forward_new(a, req, get || req->type == MSG_HEAD ? key : NULL, hash, to);
+    bool keeps = get || req->type == MSG_HEAD || forwards_return(m);
+    struct forward *f = forward_new(a, req, keeps ? key : NULL, hash, to);
     if (!f)
         return forward_refuse(a, req, -ENOMEM, dd_strerror(-ENOMEM));
     f->via = via;

@@ -10,6 +10,7 @@
 #include "manager.h"
 #include "peer_client.h"
 #include "requester.h"
+#include "transit.h"
 #include <base/clock.h>
 
 static void followers_fail(struct manager *m, struct forward *f, int status, const char *text) {
@@ -20,9 +21,32 @@ static void followers_fail(struct manager *m, struct forward *f, int status, con
 }
 
 /* It may be sent again: it changes nothing, and its key was kept. */
-static bool forward_repeats(const struct forward *f) {
-    return f->requester && !f->again && f->state == FORWARD_ASKED &&
-           (f->req.type == MSG_GET || f->req.type == MSG_HEAD);
+static bool forward_repeats(const struct manager *m, const struct forward *f) {
+    unsigned type = f->req.type;
+    bool read = type == MSG_GET || type == MSG_HEAD;
+    if (!f->requester)
+        return false;
+    if (!forwards_return(m))
+        return read && !f->again_ns && f->state == FORWARD_ASKED;
+    if (f->state == FORWARD_ASKED)
+        return read || type == MSG_KEYS || type == MSG_LEN || type == MSG_STATS ||
+               type == MSG_EVENTS;
+    return type == MSG_GET && forward_has_block(f) && !f->rma_read;
+}
+
+/* It begins anew; linked by p_next. */
+static void forward_renew(struct manager *m, struct forward *f, struct forward **repeat) {
+    if (forward_has_block(f))
+        transit_abort(m, &f->block);
+    leader_close(f);
+    if (f->id)
+        forward_delist(m, f);
+    forward_become(f, FORWARD_NEW);
+    f->via = 0;
+    f->caches = false;
+    f->got = 0;
+    f->p_next = *repeat;
+    *repeat = f;
 }
 
 static void forward_lost(struct manager *m, struct forward *f, const char *text) {
@@ -36,10 +60,11 @@ static void forward_lost(struct manager *m, struct forward *f, const char *text)
 }
 
 static void forward_repeat(struct manager *m, struct forward *f, const char *text) {
-    uint64_t us = (clock_ns() - f->began) / 1000;
+    uint64_t now = clock_ns(), us = (now - (f->again_ns ? f->again_ns : f->began)) / 1000;
     int e;
     if (!forward_busy(f))
         f->req.aux -= us < f->req.aux ? us : f->req.aux;
+    f->again_ns = now;
     struct peer *p = peer_get(m, f->from, &e);
     if (p)
         e = forward_send(f, p, f->key);
@@ -54,17 +79,16 @@ void forwards_lost(struct manager *m, struct peer *p, const char *text, bool aga
     struct forward *repeat = NULL; /* linked by p_next */
     while (*peer_forwards(p)) {
         struct forward *f = *peer_forwards(p);
-        if (!again || !forward_repeats(f)) {
-            forward_lost(m, f, text);
+        if (again && forward_repeats(m, f)) {
+            forward_renew(m, f, &repeat);
             continue;
         }
-        leader_close(f);
-        forward_delist(m, f);
-        forward_become(f, FORWARD_NEW);
-        f->via = 0;
-        f->again = true;
-        f->p_next = repeat;
-        repeat = f;
+        while (again && forwards_return(m) && f->followers) {
+            struct forward *g = f->followers;
+            follower_leave(g);
+            forward_renew(m, g, &repeat);
+        }
+        forward_lost(m, f, text);
     }
     while (repeat) {
         struct forward *f = repeat;

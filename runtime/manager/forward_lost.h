@@ -2,7 +2,8 @@
 /*
  * forward_lost.h - what a lost connection does to the forwards on it: they end, and their requesters
  * and followers are answered with DDICT_ELOST. A get or head in ASKED becomes NEW and is sent once
- * more, over a new connection: it changes nothing, and its key was kept.
+ * more, over a new connection: it changes nothing, and its key was kept. With --restarts so are all
+ * that change nothing, each time, and gets whose value was on its way into a block.
  */
 #ifndef DDICT_MANAGER_FORWARD_LOST_H
 #define DDICT_MANAGER_FORWARD_LOST_H
@@ -12,7 +13,7 @@
 struct peer;
 
 /* A lost of struct peer_ops: afterwards p has no forward, unless one was sent again over a new
- * connection of it. again: gets and heads may be. */
+ * connection of it. again: what only reads may be. */
 void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again);
 
 #endif

@@ -35,8 +35,9 @@ struct forward {
     uint64_t began;
     uint64_t age_ms; /* since it began, counted by forwards_late() */
     unsigned via;    /* connection of the peer: see forward_route.h */
-    bool again;      /* it was sent a second time, after the connection was lost */
-    uint64_t epoch;  /* of a get that was sent while FROZEN: m->frozen; else 0 */
+    /* when it was last sent again, after the connection was lost; 0: never */
+    uint64_t again_ns;
+    uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
     struct store_ref block;
     bool caches;                         /* the block is to become a cached item */
     struct rma_read *rma_read;           /* reads the value; NULL: the value comes in messages */
@@ -48,7 +49,8 @@ struct forward {
     struct forward *same_next, **same_prev;
     /* hash: of the key; position: end of a get in the byte stream of the connection */
     uint64_t hash, position;
-    /* of a get or head: it may lead, follow, or be sent again */
+    /* of a get or head, which may lead, follow, or be sent again; with --restarts of all that have
+     * one */
     uint8_t key[];
 };
 
@@ -80,6 +82,10 @@ void forward_delist(struct manager *m, struct forward *f); /* undo forward_enlis
 void forward_tell(struct forward *f, unsigned type, uint64_t aux);
 void forward_become(struct forward *f, enum forward_state state);
 bool forward_has_block(const struct forward *f);
+/* With --restarts, an owner that dies comes back: what was asked of it is asked again. */
+static inline bool forwards_return(const struct manager *m) {
+    return m->setup->ledger;
+}
 /* A request that waits for its key does not count as work. */
 static inline bool forward_busy(const struct forward *f) {
     return !(f->req.flags & MSGF_WAIT);

@@ -2,8 +2,8 @@
 /*
  * peer_client.c - connections to managers of other nodes, for our requests. A peer has one
  * connection, opened at the first need, and more for large values, opened with the first of these.
- * When one of them ends all end, and each open request gets DDICT_ELOST; the next request connects
- * anew. Whether the node is lost is for ddictd to decide.
+ * When one of them ends all end, and each open request is sent again over a new one or gets
+ * DDICT_ELOST (forward_lost.c); the next request connects anew. Whether the node is lost is for ddictd to decide.
  */
 #include "peer_client.h"
 
@@ -30,7 +30,8 @@ struct peer {
     /* connections, including those that did not come up; 0: none */
     unsigned n;
     unsigned turn;
-    bool heard; /* the peer has answered on the first: more may be opened */
+    bool heard;    /* the peer has answered on the first: more may be opened */
+    unsigned vain; /* losses since it has answered */
     /* why the peer is lost: its first connection ended, or one that was up; all are freed at the
      * end of the turn */
     int down;
@@ -293,7 +294,9 @@ void peers_reap(struct manager *m) {
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
         links_free(p);
         p->down = 0;
-        peers_use->lost(m, p, text, !m->ending);
+        p->vain = p->heard ? 1 : p->vain + 1;
+        bool again = !m->setup->ledger || p->vain <= DD_PEER_TRIES;
+        peers_use->lost(m, p, text, again && !m->ending);
         m->up->unstall(m);
     }
 }

@@ -27,6 +27,11 @@ static struct ledger_entry *pending_keep(struct requester *a, const struct msg *
                       key);
 }
 
+/* Its proxy asks again when the connection ends (PROTOCOL 12). */
+static bool pending_returns(const struct requester *a, const struct msg *req, const void *key) {
+    return a->m->setup->ledger && a->kind == REQUESTER_PEER && key && req->type != MSG_POP;
+}
+
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
                   const struct pending_ops *ops) {
     uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
@@ -42,7 +47,8 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
         p->next->prev = &p->next;
     a->pending = p;
     p->kept = pending_keep(a, req, key, us);
-    if (!p->kept)
+    p->held = !p->kept && !pending_returns(a, req, key);
+    if (p->held)
         manager_holds(a->m, 1);
     return 0;
 }
@@ -54,7 +60,7 @@ void pending_end(struct pending *p) {
         faults_step(STEP_ANSWERED);
     if (p->kept)
         ledger_end(m->setup->ledger, p->kept);
-    else
+    if (p->held)
         manager_holds(m, -1);
     if (p->kept && faults.on)
         faults_step(STEP_TAKEN);

@@ -21,7 +21,8 @@ struct pending {
     struct requester *requester;
     struct pending *next, **prev; /* of the requester */
     struct timer timer;
-    struct ledger_entry *kept; /* a later life answers it; NULL: it is held */
+    struct ledger_entry *kept; /* a later life answers it */
+    bool held;                 /* no later life can */
     struct msg req;
 };
 
