@@ -7,7 +7,7 @@
  *
  * A lane without work for a while is left (PROTOCOL 3, W1 to W5): it then costs nothing, and the
  * client writes its eventfd with the next request. A lane that is idle for longer gives its memory
- * back: lane_memory.c.
+ * back: lane_memory.c. What a later life does with requests of the one before: recovery.c.
  */
 #include "lanes.h"
 
@@ -16,7 +16,7 @@
 #include "forward_reply.h"
 #include "lane_client.h"
 #include "lane_memory.h"
-#include "ledger.h"
+#include "lane_placed.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester_end.h"
@@ -71,7 +71,7 @@ static struct lane_client *lane_of(struct requester *a) {
 }
 
 /* --- which lanes are looked at --- */
-static void lane_client_watch(struct lane_client *c) {
+void lane_client_watch(struct lane_client *c) {
     struct manager *m = c->a.m;
     c->vain = 0;
     if (c->w_prev || c->a.gone)
@@ -103,68 +103,6 @@ static void lane_on_eventfd(struct io_handler *h, uint32_t events) {
 }
 
 /* --- answers --- */
-/* pos: where the completion that names it ends. */
-static bool placed_add(struct lane_client *c, uint64_t pos, uint64_t off) {
-    if (c->placed_n == c->placed_cap) {
-        size_t cap = c->placed_cap ? 2 * c->placed_cap : 64;
-        struct placed *p = malloc(cap * sizeof *p);
-        if (!p)
-            return false;
-        for (size_t i = 0; i < c->placed_n; i++)
-            p[i] = c->placed[(c->placed_first + i) % c->placed_cap];
-        free(c->placed);
-        c->placed = p;
-        c->placed_first = 0;
-        c->placed_cap = cap;
-    }
-    c->placed[(c->placed_first + c->placed_n++) % c->placed_cap] = (struct placed){pos, off};
-    if (c->u_prev)
-        return true;
-    c->u_prev = &c->a.m->unsettled;
-    c->u_next = c->a.m->unsettled;
-    if (c->u_next)
-        c->u_next->u_prev = &c->u_next;
-    c->a.m->unsettled = c;
-    return true;
-}
-
-static void lane_settled(struct lane_client *c) {
-    if (!c->u_prev)
-        return;
-    *c->u_prev = c->u_next;
-    if (c->u_next)
-        c->u_next->u_prev = c->u_prev;
-    c->u_prev = NULL;
-}
-
-/* Give up the pins of completions that the client has consumed. */
-static void lane_settle(struct lane_client *c) {
-    if (c->placed_n == 0)
-        return;
-    /* Acquire pairs with the release of head in ring_consume(): the client has stored its lease
-     * before. */
-    uint64_t head = __atomic_load_n(c->lane.cq.head, __ATOMIC_ACQUIRE);
-    if (c->lane.cq.pos - head > DD_LANE_RING) {
-        requester_drop(&c->a, "impossible head of its completion ring");
-        return;
-    }
-    while (c->placed_n > 0 && (int64_t)(head - c->placed[c->placed_first].pos) >= 0) {
-        store_unpin(c->a.m->store, c->placed[c->placed_first].off);
-        c->placed_first = (c->placed_first + 1) % c->placed_cap;
-        c->placed_n--;
-    }
-    if (c->placed_n == 0)
-        lane_settled(c);
-}
-
-void lanes_settle(struct manager *m) {
-    for (struct lane_client *c = m->unsettled, *next; c; c = next) {
-        next = c->u_next;
-        if (!c->a.gone)
-            lane_settle(c);
-    }
-}
-
 static void *lane_room(struct lane_client *c, uint32_t len) {
     bool bad = false;
     void *at = ring_reserve(&c->lane.cq, len, &bad);
@@ -610,171 +548,11 @@ void lanes_figures(struct manager *m, struct lease_counters *reads, uint64_t *by
         reads_look(m, h->leases, reads);
 }
 
-/* Pin again what the completions of an earlier life name. */
-static int placed_find(struct lane_client *c) {
-    uint64_t at = c->lane.cq.seen;
-    struct msg r;
-    int e;
-    while ((e = ring_look(&c->lane.cq, &at, &r)) > 0) {
-        if (r.type != MSG_REPLY || !(r.flags & MSGF_PLACED))
-            continue;
-        if ((e = store_keep(c->a.m->store, r.aux)) < 0)
-            break;
-        if (!placed_add(c, at, r.aux))
-            return -ENOMEM;
-    }
-    return e;
-}
-
-/* Whether request id has an answer behind `before` in CQ, consumed or not. */
-static bool is_answer_there(const struct ring *cq, uint64_t before, uint64_t id) {
-    struct msg r;
-    if (cq->pos - before > DD_LANE_RING)
-        return true; /* a REPLY and its pieces, which were read as they came */
-    while (ring_look(cq, &before, &r) > 0)
-        if (r.type == MSG_REPLY && r.id == id)
-            return true;
-    return false;
-}
-
-/* Make the answer to a change again, from what the change has left in the arena (I24). */
-static void fate_answer(struct lane_client *c, struct msg *req, const struct store_fate *f) {
-    struct manager *m = c->a.m;
-    struct msg r;
-    if (f->item == 0) {
-        reply_init(&r, f->from.id, m->setup->id);
-        r.version = f->version;
-        requester_send(&c->a, &r, NULL, 0);
-        return;
-    }
-    struct store_ref ref;
-    if (store_keep(m->store, f->item) < 0) {
-        requester_drop(&c->a, "no memory to keep its value");
-        return;
-    }
-    /* only a client that set SQ head back gets to a record of long ago */
-    if (store_kept(m->store, f->item, &ref) < 0) {
-        requester_drop(&c->a, "SQ head of its lane went back");
-        return;
-    }
-    req->type = MSG_POP; /* the client may have written another */
-    req->id = f->from.id;
-    request_found(&c->a, req, &ref, true, NULL, clock_ns());
-}
-
-static struct lane_client *client_find(const struct manager *m, uint64_t id) {
+struct lane_client *lane_client_find(const struct manager *m, uint64_t id) {
     struct lane_client *c = m->clients;
     while (c && c->id != id)
         c = c->next;
     return c;
-}
-
-static void entry_end(struct manager *m, struct ledger_entry *e) {
-    uint64_t value = e->value;
-    ledger_end(m->setup->ledger, e);
-    if (value)
-        store_unpin(m->store, value);
-}
-
-/* What was at hand had waited. */
-static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
-    struct ledger *l = c->a.m->setup->ledger;
-    struct ledger_entry *e = l ? ledger_find(l, f->from.at & ~LEDGER_SOURCE) : NULL;
-    struct msg req;
-    if (!e || e->client != c->id)
-        return;
-    bool answered = is_answer_there(&c->lane.cq, f->from.before, f->from.id);
-    if (!answered && !f->happened)
-        return; /* it is taken again */
-    req = e->req;
-    if (!answered)
-        fate_answer(c, &req, f);
-    entry_end(c->a.m, e);
-}
-
-static void fate_end(struct manager *m) {
-    struct store_fate f;
-    struct lane_client *c;
-    struct msg req;
-    const uint8_t *payload;
-    if (!store_fate(m->store, &f) || !(c = client_find(m, f.from.client)) || c->a.gone)
-        return;
-    if (f.from.at & LEDGER_SOURCE) {
-        fate_of_entry(c, &f);
-        return;
-    }
-    if (ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != f.from.at)
-        return; /* it has left SQ, so it is over */
-    bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
-    if (!answered && !f.happened)
-        return; /* the first turn takes it */
-    c->served_from = c->lane.sq.pos;
-    lane_client_watch(c);
-    if (!answered)
-        fate_answer(c, &req, &f);
-    ring_consume(&c->lane.sq, &req);
-    c->served = true;
-}
-
-/* The key was put in the life before, and the request was to be answered with that value. */
-static void entry_answer(struct lane_client *c, const struct ledger_entry *e) {
-    struct store_ref ref;
-    if (store_kept(c->a.m->store, e->value, &ref) < 0)
-        abort(); /* it was pinned */
-    request_value(&c->a, &e->req, &ref);
-}
-
-static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
-    struct manager *m = c->a.m;
-    struct msg req = e->req;
-    static uint8_t key[MSG_KEY_MAX];
-    uint64_t now = clock_ns();
-    req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
-    ledger_key(m->setup->ledger, e, key);
-    if (m->up->take(&c->a, &req, key) < 0)
-        requester_drop(&c->a, "a request that waited is not allowed any more");
-}
-
-/* Take a request that waited again, with what is left of its time. */
-static void entry_resume(struct manager *m, struct ledger_entry *e) {
-    struct lane_client *c = client_find(m, e->client);
-    /* not behind SQ head: the life before died before it passed the record, which is there still */
-    if (!c || c->a.gone || (int64_t)(c->lane.sq.pos - e->at) <= 0) {
-        entry_end(m, e);
-        return;
-    }
-    m->resumed = e;
-    requester_begin(&c->a, e);
-    if (e->value)
-        entry_answer(c, e);
-    else
-        entry_take(c, e);
-    if (m->resumed) { /* it is answered, and does not wait again */
-        if (faults.on)
-            faults_step(STEP_ANSWERED);
-        entry_end(m, e);
-    }
-    m->resumed = NULL;
-    store_begin(m->store, NULL); /* until the entry has ended the record says that it is answered */
-}
-
-void lanes_go_on(struct manager *m) {
-    struct ledger *l = m->setup->ledger;
-    size_t n = 0;
-    if (l)
-        ledger_open(l);
-    struct ledger_entry **list = l ? ledger_list(l, &n) : NULL;
-    if (l && !list)
-        abort();                   /* without them it must not go on */
-    for (size_t i = 0; i < n; i++) /* before anything is changed or given up */
-        if (list[i]->value && store_keep(m->store, list[i]->value) < 0)
-            abort();
-    fate_end(m);
-    store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
-    for (size_t i = 0; i < n; i++)
-        if (list[i]->seq)
-            entry_resume(m, list[i]);
-    free(list);
 }
 
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
@@ -817,8 +595,7 @@ int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     return 0;
 no_placed:
     io_remove(m->epoll_fd, &c->eventfd);
-    lane_settled(c);
-    free(c->placed); /* what was pinned stays: nobody says when it is not read any more */
+    placed_forget(c); /* what was pinned stays: nobody says when it is not read any more */
 no_eventfd:
     store_leases_remove(m->store, id);
 no_store:
@@ -855,11 +632,7 @@ static void client_end(struct lane_client *c) {
 static void client_free(struct lane_client *c) {
     struct manager *m = c->a.m;
     client_end(c);
-    for (; c->placed_n > 0; c->placed_n--) {
-        store_unpin(m->store, c->placed[c->placed_first].off);
-        c->placed_first = (c->placed_first + 1) % c->placed_cap;
-    }
-    free(c->placed);
+    placed_end(c);
     reads_take(&m->lane_reads, &c->reads);
     reads_look(m, c->leases, &m->setup->page->departed);
     store_leases_remove(m->store, c->id);

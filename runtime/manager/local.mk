@@ -15,6 +15,7 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/forward_table.c runtime/manager/forward_table.h \
   runtime/manager/freeze.c runtime/manager/freeze.h runtime/manager/lane_client.h \
   runtime/manager/lane_memory.c runtime/manager/lane_memory.h \
+  runtime/manager/lane_placed.c runtime/manager/lane_placed.h \
   runtime/manager/ledger.c runtime/manager/ledger.h \
   runtime/manager/lanes.c runtime/manager/lanes.h \
   runtime/manager/main_loop.c runtime/manager/main_loop.h runtime/manager/manager.c \
@@ -24,7 +25,8 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/peer_client.h runtime/manager/peer_server.c runtime/manager/peer_server.h \
   runtime/manager/prefetch.c runtime/manager/prefetch.h runtime/manager/probe.c \
   runtime/manager/probe.h runtime/manager/queues.c runtime/manager/queues.h \
-  runtime/manager/record_rate.c runtime/manager/record_rate.h runtime/manager/requester.c \
+  runtime/manager/record_rate.c runtime/manager/record_rate.h \
+  runtime/manager/recovery.c runtime/manager/recovery.h runtime/manager/requester.c \
   runtime/manager/requester.h runtime/manager/requester_end.c runtime/manager/requester_end.h \
   runtime/manager/requests.c runtime/manager/requests.h runtime/manager/rma_export.c \
   runtime/manager/rma_export.h runtime/manager/rma_read.c runtime/manager/rma_read.h \

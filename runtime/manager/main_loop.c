@@ -12,6 +12,7 @@
 #include "forward_table.h"
 #include "freeze.h"
 #include "lane_memory.h"
+#include "lane_placed.h"
 #include "lanes.h"
 #include "manager.h"
 #include "numa_bind.h"
@@ -20,6 +21,7 @@
 #include "peer_server.h"
 #include "prefetch.h"
 #include "queues.h"
+#include "recovery.h"
 #include "requests.h"
 #include "rma_export.h"
 #include "rooms.h"
@@ -141,7 +143,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         break;
     case SUP_GO:
         m->knows = true;
-        lanes_go_on(m);
+        recovery_go_on(m);
         break;
     case SUP_CLIENT_BAN:
         client_ban(m, s->id);

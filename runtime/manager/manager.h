@@ -5,6 +5,8 @@
  *
  *     main_loop      the turns: lanes, sockets, timers, deferred work; messages of ddictd
  *        |
+ *     recovery       at the start of a later life: requests that the life before had taken
+ *        |
  *     carriers       lanes        clients of this node       (struct carrier_ops)
  *        |           peer_server  managers of other nodes
  *        |
@@ -33,7 +35,7 @@
  *                                                      last piece is taken
  *     ... or its requester reads it   rma_export.c     struct rma_export, likewise
  *     waits for its key               waiters.c        struct waiter    (each with a struct
- *     waits for room in a queue       queues.c         struct entry      pending: its deadline,
+ *     waits for room in a queue       queues.c         struct push       pending: its deadline,
  *     waits for events                subscriptions.c  struct listener   CANCEL; pending.c)
  *     belongs to another manager      forward.c        struct forward, until the owner's answer is
  *                                                      passed on

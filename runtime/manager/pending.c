@@ -16,8 +16,8 @@ static void pending_late(struct timer *t) {
     p->ops->late(p);
 }
 
-static struct ledger_entry *pending_keep(struct requester *a, const struct msg *req,
-                                         const void *key, uint64_t us) {
+static struct ledger_entry *pending_enter(struct requester *a, const struct msg *req,
+                                          const void *key, uint64_t us) {
     struct manager *m = a->m;
     struct ledger_entry *e = m->resumed;
     m->resumed = NULL;
@@ -46,8 +46,8 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
     if (p->next)
         p->next->prev = &p->next;
     a->pending = p;
-    p->kept = pending_keep(a, req, key, us);
-    p->held = !p->kept && !pending_returns(a, req, key);
+    p->entry = pending_enter(a, req, key, us);
+    p->held = !p->entry && !pending_returns(a, req, key);
     if (p->held)
         manager_holds(a->m, 1);
     return 0;
@@ -56,13 +56,13 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
 void pending_end(struct pending *p) {
     struct manager *m = p->requester->m;
     timer_clear(&m->timers, &p->timer);
-    if (p->kept && faults.on)
+    if (p->entry && faults.on)
         faults_step(STEP_ANSWERED);
-    if (p->kept)
-        ledger_end(m->setup->ledger, p->kept);
+    if (p->entry)
+        ledger_end(m->setup->ledger, p->entry);
     if (p->held)
         manager_holds(m, -1);
-    if (p->kept && faults.on)
+    if (p->entry && faults.on)
         faults_step(STEP_TAKEN);
     *p->prev = p->next;
     if (p->next)
@@ -70,18 +70,18 @@ void pending_end(struct pending *p) {
 }
 
 void pending_answers(struct pending *p) {
-    if (p->kept && !p->requester->gone)
-        requester_begin(p->requester, p->kept);
+    if (p->entry && !p->requester->gone)
+        requester_begin(p->requester, p->entry);
 }
 
 void pending_stays(struct pending *p) {
-    if (p->kept)
+    if (p->entry)
         store_begin(p->requester->m->store, NULL);
 }
 
 void pending_value(struct pending *p, uint64_t off) {
-    if (p->kept)
-        p->kept->value = off;
+    if (p->entry)
+        p->entry->value = off;
 }
 
 bool pending_cancel(struct requester *a, uint64_t id, int status) {

@@ -2,7 +2,7 @@
 /*
  * pending.h - a request that is not answered yet: in the list of its requester until it is answered,
  * cancelled or late, or its requester ends. It is a member of what its module keeps of the request:
- * a waiter (waiters.c), an entry (queues.c), a listener (subscriptions.c).
+ * a waiter (waiters.c), a push (queues.c), a listener (subscriptions.c).
  */
 #ifndef DDICT_MANAGER_PENDING_H
 #define DDICT_MANAGER_PENDING_H
@@ -21,13 +21,16 @@ struct pending {
     struct requester *requester;
     struct pending *next, **prev; /* of the requester */
     struct timer timer;
-    struct ledger_entry *kept; /* a later life answers it */
-    bool held;                 /* no later life can */
+    struct ledger_entry *entry; /* in the ledger: a later life answers it */
+    bool held;                  /* no later life can */
     struct msg req;
 };
 
-/* For req->aux microseconds; the memory stays the caller's. key: where a later life takes the request
- * again by its row of requests.c; NULL: it cannot. 0 or -ENOMEM. */
+/*
+ * For req->aux microseconds; the memory stays the caller's. key: of req->key_len bytes, with which a
+ * later life takes the request again: both are copied into the ledger. NULL: no later life can take
+ * it, so it is held (manager_holds()). 0 or -ENOMEM.
+ */
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
                   const struct pending_ops *ops);
 /* It is answered now, and ended then. What it changes in the index is the next change, if any;

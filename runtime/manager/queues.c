@@ -25,9 +25,9 @@
 #define QUEUE_CHAINS 256u
 #define ADMIT_MAX    256u /* waiting values that are let in at a time */
 
-struct entry {
-    struct pending pending;     /* first */
-    struct entry *next, **prev; /* of the queue */
+struct push {
+    struct pending pending;    /* first */
+    struct push *next, **prev; /* of the queue */
     struct queue *queue;
     struct store_ref ref;
     uint64_t began;
@@ -35,7 +35,7 @@ struct entry {
 struct queue { /* a queue for which values wait */
     struct queue *next;
     struct manager *m;
-    struct entry *first, **end;
+    struct push *first, **end;
     struct timer more; /* lets further values in */
     uint64_t hash;
 };
@@ -93,31 +93,31 @@ static void queue_free_when_empty(struct queue *q) {
 }
 
 /* Its block and its queue are left to the caller; the queue may be empty now. */
-static void entry_free(struct entry *e) {
-    struct queue *q = e->queue;
-    pending_end(&e->pending);
-    *e->prev = e->next;
-    if (e->next)
-        e->next->prev = e->prev;
+static void push_free(struct push *p) {
+    struct queue *q = p->queue;
+    pending_end(&p->pending);
+    *p->prev = p->next;
+    if (p->next)
+        p->next->prev = p->prev;
     else
-        q->end = e->prev;
-    free(e);
+        q->end = p->prev;
+    free(p);
 }
 
-static void entry_refuse(struct pending *p, int status) {
-    struct entry *e = (struct entry *)(void *)p;
-    struct queue *q = e->queue;
-    requester_reply(p->requester, &p->req, status, NULL);
-    store_abort(q->m->store, &e->ref);
-    entry_free(e);
+static void push_refuse(struct pending *pending, int status) {
+    struct push *p = (struct push *)(void *)pending;
+    struct queue *q = p->queue;
+    requester_reply(pending->requester, &pending->req, status, NULL);
+    store_abort(q->m->store, &p->ref);
+    push_free(p);
     queue_free_when_empty(q);
 }
 
-static void entry_late(struct pending *p) {
-    entry_refuse(p, -ETIMEDOUT);
+static void push_late(struct pending *p) {
+    push_refuse(p, -ETIMEDOUT);
 }
 
-static const struct pending_ops entry_ops = {.late = entry_late, .refuse = entry_refuse};
+static const struct pending_ops push_ops = {.late = push_late, .refuse = push_refuse};
 
 /* --- what is stored --- */
 static void put_answer(struct requester *a, const struct msg *req, uint64_t began,
@@ -168,26 +168,26 @@ static void queue_admit(struct queue *q) {
     struct manager *m = q->m;
     unsigned n = 0;
     for (; q->first && n < ADMIT_MAX; n++) {
-        struct entry *e = q->first;
+        struct push *p = q->first;
         uint64_t version = 0;
         bool first;
-        struct requester *a = e->pending.requester;
-        const struct msg *req = &e->pending.req;
-        int rc = queue_room(m, req, &e->ref, &first);
+        struct requester *a = p->pending.requester;
+        const struct msg *req = &p->pending.req;
+        int rc = queue_room(m, req, &p->ref, &first);
         if (rc == 0)
             break;
         if (rc > 0)
-            rc = first ? store_commit(m->store, &e->ref, STORE_NEW, &version)
-                       : store_queue_push(m->store, &e->ref);
+            rc = first ? store_commit(m->store, &p->ref, STORE_NEW, &version)
+                       : store_queue_push(m->store, &p->ref);
         if (rc < 0) {
             requester_reply(a, req, rc, request_full_text(m, rc, req->val_len));
-            store_abort(m->store, &e->ref);
+            store_abort(m->store, &p->ref);
         } else {
-            put_answer(a, req, e->began, version);
+            put_answer(a, req, p->began, version);
             if (first)
-                subscriptions_put(m, e->ref.item, version);
+                subscriptions_put(m, p->ref.item, version);
         }
-        entry_free(e);
+        push_free(p);
     }
     /* no memory for the timer: when the next value is removed */
     if (q->first && n == ADMIT_MAX && timer_after(&m->timers, &q->more, 0) == 0)
@@ -221,25 +221,25 @@ void queues_clear(struct manager *m) {
         }
 }
 
-static int entry_add(struct requester *a, const struct msg *req, const struct store_ref *ref,
-                     uint64_t began, struct queue *q) {
+static int push_add(struct requester *a, const struct msg *req, const struct store_ref *ref,
+                    uint64_t began, struct queue *q) {
     struct manager *m = a->m;
-    struct entry *e = calloc(1, sizeof *e);
+    struct push *p = calloc(1, sizeof *p);
     bool fresh = !q;
-    if (e && !q)
+    if (p && !q)
         q = queue_new(m, ref->item->hash);
-    if (!e || !q || pending_begin(&e->pending, a, req, NULL, &entry_ops) < 0) {
+    if (!p || !q || pending_begin(&p->pending, a, req, NULL, &push_ops) < 0) {
         if (q && fresh)
             queue_free_when_empty(q);
-        free(e);
+        free(p);
         return -ENOMEM;
     }
-    e->queue = q;
-    e->ref = *ref;
-    e->began = began;
-    e->prev = q->end;
-    *q->end = e;
-    q->end = &e->next;
+    p->queue = q;
+    p->ref = *ref;
+    p->began = began;
+    p->prev = q->end;
+    *q->end = p;
+    q->end = &p->next;
     return 0;
 }
 
@@ -262,7 +262,7 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
         return true;
     }
     if (e == 0)
-        e = req->flags & MSGF_WAIT && req->aux > 0 ? entry_add(a, req, ref, began, q) : -EAGAIN;
+        e = req->flags & MSGF_WAIT && req->aux > 0 ? push_add(a, req, ref, began, q) : -EAGAIN;
     if (e == 0)
         return true;
     request_failed(a, req, e);
@@ -298,7 +298,7 @@ void queues_free(struct manager *m) {
         while (m->queues->chain[i]) {
             struct queue *q = m->queues->chain[i];
             while (q->first)
-                entry_free(q->first);
+                push_free(q->first);
             queue_free_when_empty(q);
         }
     free(m->queues);

@@ -29,12 +29,12 @@ struct put_in {
     struct msg req;
     enum { PUT_FILLS, PUT_PASSES, PUT_PARKED, PUT_REFUSED } state;
     uint32_t to;          /* PUT_PARKED */
-    struct store_ref ref; /* PUT_FILLS, and while `held` */
+    struct store_ref ref; /* PUT_FILLS, and while `doomed` */
     /* PUT_FILLS: the value is complete, but not yet on disk */
     bool complete;
     bool landing; /* a connection is receiving a piece into the block */
     /* refused while landing: the block is given up when the piece is in */
-    bool held;
+    bool doomed;
     struct forward *forward; /* PUT_PASSES: sends the pieces on */
     uint64_t got, began;     /* bytes so far; when the put began */
     struct timer timer;
@@ -58,7 +58,7 @@ static void put_in_refuse(struct put_in *p, int status, const char *text) {
         p->requester->m->puts_open--;
     if (p->state == PUT_FILLS && !p->landing)
         store_abort(p->requester->m->store, &p->ref);
-    p->held = p->state == PUT_FILLS && p->landing;
+    p->doomed = p->state == PUT_FILLS && p->landing;
     p->state = PUT_REFUSED;
     timer_clear(&p->requester->m->timers, &p->timer);
     requester_reply(p->requester, &p->req, status, text);
@@ -79,7 +79,7 @@ static void put_in_free(struct put_in *p) { /* it is the first in the list */
     if (p->state == PUT_FILLS)
         p->requester->m->puts_open--;
     timer_clear(&p->requester->m->timers, &p->timer);
-    if (p->held)
+    if (p->doomed)
         store_abort(p->requester->m->store, &p->ref);
     manager_holds(p->requester->m, -1);
     free(p);
@@ -213,9 +213,9 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     if (!p)
         return DDICT_EPROTO;
     p->landing = false;
-    if (p->held) {
+    if (p->doomed) {
         store_abort(a->m->store, &p->ref);
-        p->held = false;
+        p->doomed = false;
     }
     if (faults.on)
         faults_sleep(faults.piece_ms);

@@ -19,7 +19,7 @@ void store_begin(struct store *s, const struct store_source *from) {
     if (!MUTANT(MUTANT_STALE_OPERATION))
         kind_set(s, OPERATION_NONE);
     client_set(s, 0);
-    s->operates = from;
+    s->recording = from;
     if (!from)
         return;
     __atomic_signal_fence(__ATOMIC_SEQ_CST); /* nobody's while the fields change */
@@ -31,8 +31,8 @@ void store_begin(struct store *s, const struct store_source *from) {
 
 /* Only the first change after store_begin() is the request's. */
 static bool operation_takes(struct store *s) {
-    bool takes = s->operates;
-    s->operates = false;
+    bool takes = s->recording;
+    s->recording = false;
     return takes;
 }
 
@@ -59,18 +59,18 @@ void operation_open(struct store *s) {
     const struct arena_header *h = s->header;
     const struct operation *op = &h->op;
     if (op->kind == OPERATION_WORD && op->place < s->map_len - sizeof(uint64_t))
-        s->operated = *(const uint64_t *)arena_at(s, op->place) == op->word;
+        s->happened = *(const uint64_t *)arena_at(s, op->place) == op->word;
     else if (op->kind == OPERATION_CLEAR)
-        s->operated = ROOT_GENERATION(h->root) != op->word;
+        s->happened = ROOT_GENERATION(h->root) != op->word;
 }
 
 bool store_fate(struct store *s, struct store_fate *out) {
     const struct operation *op = &s->header->op;
     *out = (struct store_fate){
         .from = {.client = op->client, .at = op->at, .id = op->id, .before = op->before},
-        .happened = s->operated,
+        .happened = s->happened,
         .item = op->item};
-    if (s->operated && op->kind == OPERATION_WORD && WORD_LIVE(op->word)) {
+    if (s->happened && op->kind == OPERATION_WORD && WORD_LIVE(op->word)) {
         const struct item *item = arena_at(s, WORD_OFFSET(op->word));
         out->version = op->word & WORD_HIDDEN ? 0 : item->version;
     }

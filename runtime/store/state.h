@@ -318,8 +318,9 @@ struct store {
     uint64_t map_len;
     struct arena_header *header;
     unsigned local_index;
-    /* the next change of the index is that of a request; the last one of an earlier life happened */
-    bool operates, operated;
+    /* recording: the next change of the index is a request's (I24). happened: so did the recorded one
+     * of an earlier life */
+    bool recording, happened;
     bool settled; /* the heap is rebuilt; false after opening an arena that was in use */
     /* bytes that may be touched before the memory limits are looked at again */
     uint64_t granted;

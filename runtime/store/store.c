@@ -102,7 +102,7 @@ static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
     ref->fill = NULL;
 }
 
-int store_kept(struct store *s, uint64_t off, struct store_ref *ref) {
+int store_item_at(struct store *s, uint64_t off, struct store_ref *ref) {
     const struct item *item = arena_at(s, off);
     if (item->check != item_check(item) || item_bytes(item) > block_bytes(s, off))
         return DDICT_EPROTO;

@@ -139,8 +139,8 @@ struct store_fate {
 };
 void store_begin(struct store *s, const struct store_source *from);
 bool store_fate(struct store *s, struct store_fate *out);
-/* What store_keep() keeps. 0, or DDICT_EPROTO where no item is in that block (any more). */
-int store_kept(struct store *s, uint64_t off, struct store_ref *ref);
+/* The item in a block that store_keep() keeps. DDICT_EPROTO: there is none (any more). */
+int store_item_at(struct store *s, uint64_t off, struct store_ref *ref);
 
 /*
  * Queues (LAYOUT 12): a key can have more values behind its first one, which is an item as any

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * recovery.c - requests that the life before had taken and not ended. Each has a source from which it
+ * can be taken again: its record in SQ, or once it waits its entry in the ledger. The one at hand
+ * when the life before died is named by the record of the arena (LAYOUT I24), by which its fate is
+ * told; all others were not begun.
+ *
+ *     fate                        its source is a record           its source is an entry
+ *     not answered,               stays: the first turn takes it   is taken again, in its turn
+ *       the index not changed
+ *     not answered,               is answered by what the change   is answered likewise, then the
+ *       the index changed         left, then SQ head passes it     entry ends
+ *     answered: a REPLY in CQ     SQ head passes it                the entry ends
+ *
+ * An entry whose record SQ head has not passed was about to be made: it ends, and the record stays.
+ * A further death at any step finds one of these again.
+ */
+#include "recovery.h"
+
+#include "answers.h"
+#include "lane_client.h"
+#include "lanes.h"
+#include "ledger.h"
+#include "requester.h"
+#include <base/clock.h>
+
+#include <stdlib.h>
+
+/* --- the request that was at hand --- */
+/* Whether request id has an answer behind `before` in CQ, consumed or not. */
+static bool is_answer_there(const struct ring *cq, uint64_t before, uint64_t id) {
+    struct msg r;
+    if (cq->pos - before > DD_LANE_RING)
+        return true; /* a REPLY and its pieces, which were read as they came */
+    while (ring_look(cq, &before, &r) > 0)
+        if (r.type == MSG_REPLY && r.id == id)
+            return true;
+    return false;
+}
+
+/* Make the answer to a change again, from what the change has left in the arena (I24). */
+static void fate_answer(struct lane_client *c, struct msg *req, const struct store_fate *f) {
+    struct manager *m = c->a.m;
+    struct msg r;
+    if (f->item == 0) {
+        reply_init(&r, f->from.id, m->setup->id);
+        r.version = f->version;
+        requester_send(&c->a, &r, NULL, 0);
+        return;
+    }
+    struct store_ref ref;
+    if (store_keep(m->store, f->item) < 0) {
+        requester_drop(&c->a, "no memory to keep its value");
+        return;
+    }
+    /* only a client that set SQ head back gets to a record of long ago */
+    if (store_item_at(m->store, f->item, &ref) < 0) {
+        requester_drop(&c->a, "SQ head of its lane went back");
+        return;
+    }
+    req->type = MSG_POP; /* the client may have written another */
+    req->id = f->from.id;
+    request_found(&c->a, req, &ref, true, NULL, clock_ns());
+}
+
+static void entry_end(struct manager *m, struct ledger_entry *e) {
+    uint64_t value = e->value;
+    ledger_end(m->setup->ledger, e);
+    if (value)
+        store_unpin(m->store, value);
+}
+
+/* What was at hand had waited. */
+static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
+    struct ledger *l = c->a.m->setup->ledger;
+    struct ledger_entry *e = l ? ledger_find(l, f->from.at & ~LEDGER_SOURCE) : NULL;
+    struct msg req;
+    if (!e || e->client != c->id)
+        return;
+    bool answered = is_answer_there(&c->lane.cq, f->from.before, f->from.id);
+    if (!answered && !f->happened)
+        return; /* it is taken again */
+    req = e->req;
+    if (!answered)
+        fate_answer(c, &req, f);
+    entry_end(c->a.m, e);
+}
+
+static void fate_end(struct manager *m) {
+    struct store_fate f;
+    struct lane_client *c;
+    struct msg req;
+    const uint8_t *payload;
+    if (!store_fate(m->store, &f) || !(c = lane_client_find(m, f.from.client)) || c->a.gone)
+        return;
+    if (f.from.at & LEDGER_SOURCE) {
+        fate_of_entry(c, &f);
+        return;
+    }
+    if (ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != f.from.at)
+        return; /* it has left SQ, so it is over */
+    bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
+    if (!answered && !f.happened)
+        return; /* the first turn takes it */
+    c->served_from = c->lane.sq.pos;
+    lane_client_watch(c);
+    if (!answered)
+        fate_answer(c, &req, &f);
+    ring_consume(&c->lane.sq, &req);
+    c->served = true;
+}
+
+/* --- requests that wait --- */
+/* The key was put in the life before, and the request was to be answered with that value. */
+static void entry_answer(struct lane_client *c, const struct ledger_entry *e) {
+    struct store_ref ref;
+    if (store_item_at(c->a.m->store, e->value, &ref) < 0)
+        abort(); /* it was pinned */
+    request_value(&c->a, &e->req, &ref);
+}
+
+static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
+    struct manager *m = c->a.m;
+    struct msg req = e->req;
+    static uint8_t key[MSG_KEY_MAX];
+    uint64_t now = clock_ns();
+    req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
+    ledger_key(m->setup->ledger, e, key);
+    if (m->up->take(&c->a, &req, key) < 0)
+        requester_drop(&c->a, "a request that waited is not allowed any more");
+}
+
+/* Take a request that waited again, with what is left of its time. */
+static void entry_resume(struct manager *m, struct ledger_entry *e) {
+    struct lane_client *c = lane_client_find(m, e->client);
+    /* not behind SQ head: the life before died before it passed the record, which is there still */
+    if (!c || c->a.gone || (int64_t)(c->lane.sq.pos - e->at) <= 0) {
+        entry_end(m, e);
+        return;
+    }
+    m->resumed = e;
+    requester_begin(&c->a, e);
+    if (e->value)
+        entry_answer(c, e);
+    else
+        entry_take(c, e);
+    if (m->resumed) { /* it is answered, and does not wait again */
+        if (faults.on)
+            faults_step(STEP_ANSWERED);
+        entry_end(m, e);
+    }
+    m->resumed = NULL;
+    store_begin(m->store, NULL); /* until the entry has ended the record says that it is answered */
+}
+
+void recovery_go_on(struct manager *m) {
+    struct ledger *l = m->setup->ledger;
+    size_t n = 0;
+    if (l)
+        ledger_open(l);
+    struct ledger_entry **list = l ? ledger_list(l, &n) : NULL;
+    if (l && !list)
+        abort();                   /* without them it must not go on */
+    for (size_t i = 0; i < n; i++) /* before anything is changed or given up */
+        if (list[i]->value && store_keep(m->store, list[i]->value) < 0)
+            abort();
+    fate_end(m);
+    store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
+    for (size_t i = 0; i < n; i++)
+        if (list[i]->seq)
+            entry_resume(m, list[i]);
+    free(list);
+}
