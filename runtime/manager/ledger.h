@@ -24,8 +24,10 @@ struct ledger_entry {
     /* whose; where its record began in SQ. Free: at is the next free one. A part: its request's */
     uint64_t client, at;
     uint64_t deadline; /* ns of clock_ns() */
-    uint64_t value;    /* offset of the item that answers it, which is pinned; 0: not known yet */
-    uint64_t more;     /* the entry with the rest of its key; 0: none */
+    /* offset of the item that answers it, which is pinned; of a PUT: of its block, which is reserved;
+     * 0: not known yet */
+    uint64_t value;
+    uint64_t more; /* the entry with the rest of its key; 0: none */
     struct msg req;
     uint8_t key[LEDGER_KEY];
 };

@@ -195,6 +195,8 @@ struct manager {
     struct waiters *waiters;
     struct queues *queues;
     struct ledger_entry *resumed; /* of the request that is taken again */
+    /* where the pointer to the entry is whose request is being answered; NULL: none is */
+    struct ledger_entry **answering;
     struct subscriptions *subscriptions;
     struct forwards *forward_table;
     struct transit *transit;

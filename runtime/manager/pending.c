@@ -29,7 +29,8 @@ static struct ledger_entry *pending_enter(struct requester *a, const struct msg 
 
 /* Its proxy asks again when the connection ends (PROTOCOL 12). */
 static bool pending_returns(const struct requester *a, const struct msg *req, const void *key) {
-    return a->m->setup->ledger && a->kind == REQUESTER_PEER && key && req->type != MSG_POP;
+    return a->m->setup->ledger && a->kind == REQUESTER_PEER && key && req->type != MSG_POP &&
+           req->type != MSG_PUT;
 }
 
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
@@ -56,14 +57,12 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
 void pending_end(struct pending *p) {
     struct manager *m = p->requester->m;
     timer_clear(&m->timers, &p->timer);
-    if (p->entry && faults.on)
-        faults_step(STEP_ANSWERED);
     if (p->entry)
-        ledger_end(m->setup->ledger, p->entry);
+        requester_entry_end(m, &p->entry);
     if (p->held)
         manager_holds(m, -1);
-    if (p->entry && faults.on)
-        faults_step(STEP_TAKEN);
+    if (m->answering == &p->entry)
+        m->answering = NULL;
     *p->prev = p->next;
     if (p->next)
         p->next->prev = p->prev;
@@ -71,12 +70,13 @@ void pending_end(struct pending *p) {
 
 void pending_answers(struct pending *p) {
     if (p->entry && !p->requester->gone)
-        requester_begin(p->requester, p->entry);
+        requester_begin(p->requester, &p->entry);
 }
 
 void pending_stays(struct pending *p) {
     if (p->entry)
         store_begin(p->requester->m->store, NULL);
+    p->requester->m->answering = NULL;
 }
 
 void pending_value(struct pending *p, uint64_t off) {

@@ -21,7 +21,7 @@ struct pending {
     struct requester *requester;
     struct pending *next, **prev; /* of the requester */
     struct timer timer;
-    struct ledger_entry *entry; /* in the ledger: a later life answers it */
+    struct ledger_entry *entry; /* in the ledger: a later life answers it; NULL when answered */
     bool held;                  /* no later life can */
     struct msg req;
 };
@@ -37,7 +37,8 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
  * pending_stays() after it was not answered after all. */
 void pending_answers(struct pending *p);
 void pending_stays(struct pending *p);
-/* It will be answered with this item, which is pinned until after pending_end(). */
+/* It will be answered with this item, which is pinned until after pending_end(). Of a PUT: its block,
+ * which is reserved until then. */
 void pending_value(struct pending *p, uint64_t off);
 /* Before its memory is freed. */
 void pending_end(struct pending *p);

@@ -107,9 +107,11 @@ static void push_free(struct push *p) {
 static void push_refuse(struct pending *pending, int status) {
     struct push *p = (struct push *)(void *)pending;
     struct queue *q = p->queue;
+    struct store_ref ref = p->ref;
+    pending_answers(pending);
     requester_reply(pending->requester, &pending->req, status, NULL);
-    store_abort(q->m->store, &p->ref);
-    push_free(p);
+    push_free(p); /* before its block: the ledger names no free one */
+    store_abort(q->m->store, &ref);
     queue_free_when_empty(q);
 }
 
@@ -163,32 +165,42 @@ static int queue_room(struct manager *m, const struct msg *req, const struct sto
     return q.most == 0 || (*first ? 0 : 1) + q.more < q.most;
 }
 
+/* Let the value in if there is room, or refuse it. False: there is none. */
+static bool push_admit(struct push *p) {
+    struct requester *a = p->pending.requester;
+    struct manager *m = a->m;
+    const struct msg *req = &p->pending.req;
+    struct store_ref ref = p->ref;
+    uint64_t version = 0;
+    bool first = false;
+    int rc = a->gone ? -ECANCELED : queue_room(m, req, &ref, &first);
+    if (rc == 0)
+        return false;
+    pending_answers(&p->pending);
+    if (rc > 0)
+        rc = first ? store_commit(m->store, &ref, STORE_NEW, &version)
+                   : store_queue_push(m->store, &ref);
+    if (rc < 0) {
+        requester_reply(a, req, rc, request_full_text(m, rc, req->val_len));
+        push_free(p);
+        store_abort(m->store, &ref);
+        return true;
+    }
+    if (faults.on)
+        faults_step(STEP_CHANGED);
+    put_answer(a, req, p->began, version);
+    push_free(p); /* before what follows, as a record leaves SQ */
+    if (first)
+        subscriptions_put(m, ref.item, version);
+    return true;
+}
+
 /* Let waiting values in while there is room. */
 static void queue_admit(struct queue *q) {
     struct manager *m = q->m;
     unsigned n = 0;
-    for (; q->first && n < ADMIT_MAX; n++) {
-        struct push *p = q->first;
-        uint64_t version = 0;
-        bool first;
-        struct requester *a = p->pending.requester;
-        const struct msg *req = &p->pending.req;
-        int rc = queue_room(m, req, &p->ref, &first);
-        if (rc == 0)
-            break;
-        if (rc > 0)
-            rc = first ? store_commit(m->store, &p->ref, STORE_NEW, &version)
-                       : store_queue_push(m->store, &p->ref);
-        if (rc < 0) {
-            requester_reply(a, req, rc, request_full_text(m, rc, req->val_len));
-            store_abort(m->store, &p->ref);
-        } else {
-            put_answer(a, req, p->began, version);
-            if (first)
-                subscriptions_put(m, p->ref.item, version);
-        }
-        push_free(p);
-    }
+    while (q->first && n < ADMIT_MAX && push_admit(q->first))
+        n++;
     /* no memory for the timer: when the next value is removed */
     if (q->first && n == ADMIT_MAX && timer_after(&m->timers, &q->more, 0) == 0)
         return;
@@ -228,12 +240,15 @@ static int push_add(struct requester *a, const struct msg *req, const struct sto
     bool fresh = !q;
     if (p && !q)
         q = queue_new(m, ref->item->hash);
-    if (!p || !q || pending_begin(&p->pending, a, req, NULL, &push_ops) < 0) {
+    /* a value in the spill is held: what else is known of it dies with the manager */
+    const void *key = ref->fill ? NULL : ref->item->key;
+    if (!p || !q || pending_begin(&p->pending, a, req, key, &push_ops) < 0) {
         if (q && fresh)
             queue_free_when_empty(q);
         free(p);
         return -ENOMEM;
     }
+    pending_value(&p->pending, ref->off);
     p->queue = q;
     p->ref = *ref;
     p->began = began;
@@ -268,6 +283,20 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
     request_failed(a, req, e);
     store_abort(m->store, ref);
     return true;
+}
+
+bool queue_resume(struct requester *a, const struct msg *req, const struct store_ref *ref) {
+    const struct item *it = ref->item;
+    struct queue *q = queue_find(a->m, it->key, it->key_len, it->hash);
+    return push_add(a, req, ref, clock_ns(), q) == 0;
+}
+
+void queues_go_on(struct manager *m) {
+    for (unsigned i = 0; i < QUEUE_CHAINS && m->queues->n; i++)
+        for (struct queue *q = m->queues->chain[i], *next; q; q = next) {
+            next = q->next;
+            queue_admit_later(&q->more);
+        }
 }
 
 void queue_open(struct requester *a, const struct msg *req, const void *key, uint64_t hash) {

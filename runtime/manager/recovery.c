@@ -21,9 +21,11 @@
 #include "lane_client.h"
 #include "lanes.h"
 #include "ledger.h"
+#include "queues.h"
 #include "requester.h"
 #include <base/clock.h>
 
+#include <errno.h>
 #include <stdlib.h>
 
 /* --- the request that was at hand --- */
@@ -63,11 +65,22 @@ static void fate_answer(struct lane_client *c, struct msg *req, const struct sto
     request_found(&c->a, req, &ref, true, NULL, clock_ns());
 }
 
+/* Of an entry that was ended already: what it named. */
+static void value_drop(struct manager *m, uint64_t off, bool reserved) {
+    struct store_ref ref;
+    if (!off)
+        return;
+    if (!reserved)
+        store_unpin(m->store, off);
+    else if (store_item_at(m->store, off, &ref) == 0)
+        store_abort(m->store, &ref);
+}
+
 static void entry_end(struct manager *m, struct ledger_entry *e) {
     uint64_t value = e->value;
+    bool put = e->req.type == MSG_PUT;
     ledger_end(m->setup->ledger, e);
-    if (value)
-        store_unpin(m->store, value);
+    value_drop(m, value, put);
 }
 
 /* What was at hand had waited. */
@@ -119,12 +132,25 @@ static void entry_answer(struct lane_client *c, const struct ledger_entry *e) {
     request_value(&c->a, &e->req, &ref);
 }
 
+/* A push waits for room again. */
+static void entry_push(struct lane_client *c, const struct ledger_entry *e, const struct msg *req) {
+    struct store_ref ref;
+    if (!e->value || store_item_at(c->a.m->store, e->value, &ref) < 0)
+        requester_reply(&c->a, req, DDICT_ELOST, "the value was lost with the manager");
+    else if (!queue_resume(&c->a, req, &ref))
+        requester_reply(&c->a, req, -ENOMEM, NULL);
+}
+
 static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     struct manager *m = c->a.m;
     struct msg req = e->req;
     static uint8_t key[MSG_KEY_MAX];
     uint64_t now = clock_ns();
     req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
+    if (req.type == MSG_PUT) {
+        entry_push(c, e, &req);
+        return;
+    }
     ledger_key(m->setup->ledger, e, key);
     if (m->up->take(&c->a, &req, key) < 0)
         requester_drop(&c->a, "a request that waited is not allowed any more");
@@ -139,8 +165,8 @@ static void entry_resume(struct manager *m, struct ledger_entry *e) {
         return;
     }
     m->resumed = e;
-    requester_begin(&c->a, e);
-    if (e->value)
+    requester_begin(&c->a, &m->resumed);
+    if (e->value && e->req.type != MSG_PUT)
         entry_answer(c, e);
     else
         entry_take(c, e);
@@ -150,7 +176,20 @@ static void entry_resume(struct manager *m, struct ledger_entry *e) {
         entry_end(m, e);
     }
     m->resumed = NULL;
+    m->answering = NULL;
     store_begin(m->store, NULL); /* until the entry has ended the record says that it is answered */
+}
+
+/* What the entry names stays what it was: pinned, or reserved. */
+static void entry_keep(struct manager *m, struct ledger_entry *e) {
+    if (!e->value)
+        return;
+    int rc = e->req.type == MSG_PUT ? store_keep_reserved(m->store, e->value)
+                                    : store_keep(m->store, e->value);
+    if (rc < 0)
+        abort();
+    if (rc > 0)
+        e->value = 0; /* it has been let in */
 }
 
 void recovery_go_on(struct manager *m) {
@@ -162,12 +201,12 @@ void recovery_go_on(struct manager *m) {
     if (l && !list)
         abort();                   /* without them it must not go on */
     for (size_t i = 0; i < n; i++) /* before anything is changed or given up */
-        if (list[i]->value && store_keep(m->store, list[i]->value) < 0)
-            abort();
+        entry_keep(m, list[i]);
     fate_end(m);
     store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     for (size_t i = 0; i < n; i++)
         if (list[i]->seq)
             entry_resume(m, list[i]);
     free(list);
+    queues_go_on(m);
 }

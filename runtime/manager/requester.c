@@ -32,12 +32,28 @@ void requester_reply(struct requester *a, const struct msg *req, int status, con
     requester_send(a, &r, text, text ? strlen(text) : 0);
 }
 
-void requester_begin(struct requester *a, const struct ledger_entry *e) {
-    struct store_source from = {.at = LEDGER_SOURCE | e->seq, .id = e->req.id};
+void requester_begin(struct requester *a, struct ledger_entry **e) {
+    struct store_source from = {.at = LEDGER_SOURCE | (*e)->seq, .id = (*e)->req.id};
     a->ops->source(a, &from);
+    a->m->answering = e;
     store_begin(a->m->store, &from);
     if (faults.on)
         faults_step(STEP_BEGUN);
+}
+
+void requester_entry_end(struct manager *m, struct ledger_entry **e) {
+    if (faults.on)
+        faults_step(STEP_ANSWERED);
+    ledger_end(m->setup->ledger, *e);
+    if (faults.on)
+        faults_step(STEP_TAKEN);
+    *e = NULL;
+}
+
+void requester_entry_taken(struct requester *a, uint64_t id) {
+    struct ledger_entry **e = a->m->answering;
+    if (*e && (*e)->client == a->who && (*e)->req.id == id)
+        requester_entry_end(a->m, e);
 }
 
 void requester_drop(struct requester *a, const char *why) {

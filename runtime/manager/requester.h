@@ -55,15 +55,21 @@ static inline bool requester_idle(struct requester *a) {
 static inline const struct link *requester_link(const struct requester *a) {
     return a->ops->link ? a->ops->link(a) : NULL;
 }
+void requester_entry_taken(struct requester *a, uint64_t id);
 /* Request id is answered, and what follows from it (events, who waits for the key) has not begun:
- * the order in which a later life of the manager can go on (PROTOCOL 12). */
+ * its record leaves SQ, or its entry ends. The order in which a later life of the manager can go on
+ * (PROTOCOL 12). */
 static inline void requester_taken(struct requester *a, uint64_t id) {
     if (a->ops->taken)
         a->ops->taken(a, id);
+    if (a->m->answering)
+        requester_entry_taken(a, id);
 }
 struct ledger_entry;
-/* The request of a lane that this entry has is answered next. */
-void requester_begin(struct requester *a, const struct ledger_entry *e);
+/* The request of a lane whose entry *e is answered next. *e: NULL when the entry has ended. */
+void requester_begin(struct requester *a, struct ledger_entry **e);
+/* It is answered: its entry ends. */
+void requester_entry_end(struct manager *m, struct ledger_entry **e);
 static inline void requester_send_placed(struct requester *a, const struct msg *r, uint64_t off) {
     a->ops->send_placed(a, r, off);
 }

@@ -14,6 +14,7 @@
 #include "segment.h"
 #include "spill_away.h"
 #include <base/error.h>
+#include <base/hash.h>
 
 #include <errno.h>
 #include <string.h>
@@ -167,6 +168,20 @@ int store_keep(struct store *s, uint64_t off) {
     if (!s->settled && item_mark(s, off) == 1)
         retire(s, off);
     return store_pin(s, off);
+}
+
+int store_keep_reserved(struct store *s, uint64_t off) {
+    struct item *item = arena_at(s, off);
+    if (s->settled || !off || block_of(s, off) != off || item_bytes(item) > block_bytes(s, off))
+        return DDICT_EPROTO;
+    int rc = item_mark(s, off);
+    if (rc != 1)
+        return rc < 0 ? rc : 1;
+    /* the life before may have died while it gave the item its place in the index */
+    item->hash = key_hash(item->key, item->key_len);
+    item->version = 0;
+    item->check = item_check(item);
+    return 0;
 }
 
 static void settle_zone(struct store *s, struct zone *z, bool all) {

@@ -232,6 +232,7 @@ int store_reserve_transit(struct store *s, uint64_t val_len, uint8_t tag, uint64
 }
 
 void store_abort(struct store *s, struct store_ref *ref) {
+    heap_ensure_settled(s);
     if (ref->fill) {
         spill_drop(s, ref);
         return;

@@ -61,6 +61,12 @@ void store_leases_remove(struct store *s, uint64_t id);
  */
 int store_keep(struct store *s, uint64_t off);
 
+/*
+ * The same for a block that was reserved and filled, and not published: it is reserved again, and
+ * store_item_at() makes its ref. 1: it has been published.
+ */
+int store_keep_reserved(struct store *s, uint64_t off);
+
 /* A block that is being filled, or was found. */
 struct store_ref {
     uint64_t off; /* of the item in the arena */
@@ -139,7 +145,7 @@ struct store_fate {
 };
 void store_begin(struct store *s, const struct store_source *from);
 bool store_fate(struct store *s, struct store_fate *out);
-/* The item in a block that store_keep() keeps. DDICT_EPROTO: there is none (any more). */
+/* The item in a block that store_keep() or store_keep_reserved() keeps. DDICT_EPROTO: there is none (any more). */
 int store_item_at(struct store *s, uint64_t off, struct store_ref *ref);
 
 /*

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * client_lives_push.c - a manager is killed while pushes wait for room in a queue, and started again
+ * (--restarts). Invariants: each value is let in once, in the order in which they came, with its own
+ * bytes; who pushed it is told so once; its time goes on.
+ */
+#include "client_dict.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MIB    (1u << 20)
+#define LEN    3000u
+#define LONG   300000u /* it goes to the manager in pieces */
+#define ROUNDS 12u
+
+static struct dict x;
+static ddict_t *d;
+
+static void begin(const char *die) {
+    setenv("DDICT_RESTARTS", "16", 1);
+    if (die)
+        setenv("DDICT_TEST_DIE", die, 1);
+    d = dict_begin(&x, 1, 1, 64 * MIB);
+    unsetenv("DDICT_TEST_DIE");
+    dict_managers(&x, d);
+}
+
+static void end(void) {
+    dict_managers(&x, d); /* those that dict_stop() waits for */
+    dict_end(&x, d);
+}
+
+static void manager_kill(void) {
+    pid_t was = x.manager[0];
+    ck_assert(was > 0 && kill(was, SIGKILL) == 0);
+    while (kill(was, 0) == 0) /* ddictd has waited for it */
+        usleep(500);
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[0], was);
+}
+
+/* Use all memory that is free, whatever was there. */
+static void memory_fill(void) {
+    static unsigned char val[LEN];
+    char key[16];
+    int rc;
+    unsigned n = 0;
+    value_fill(val, LEN, 12345);
+    do
+        rc = ddict_put(d, key, (size_t)sprintf(key, "fill %u", n), val, LEN, DDICT_NEW, 20000);
+    while (rc == 0 && ++n);
+    ck_assert_int_eq(rc, DDICT_EFULL);
+    while (n-- > 0)
+        ok(ddict_del(d, key, (size_t)sprintf(key, "fill %u", n), 20000));
+}
+
+struct pusher {
+    pthread_t thread;
+    const char *key;
+    size_t len;
+    unsigned seed, most;
+    int timeout_ms, rc;
+    double took;
+};
+
+static void *is_pushing(void *arg) {
+    struct pusher *p = arg;
+    unsigned char *val = malloc(p->len);
+    double began = now_s();
+    ck_assert(val);
+    value_fill(val, p->len, p->seed);
+    p->rc = ddict_push(d, p->key, strlen(p->key), val, p->len, DDICT_WAIT, p->most, p->timeout_ms);
+    p->took = now_s() - began;
+    free(val);
+    return NULL;
+}
+
+static void pusher_begin(struct pusher *p) {
+    ck_assert_int_eq(pthread_create(&p->thread, NULL, is_pushing, p), 0);
+}
+
+static void pusher_end(struct pusher *p, int rc) {
+    pthread_join(p->thread, NULL);
+    ck_assert_int_eq(p->rc, rc);
+}
+
+static void pop(const char *key, unsigned seed, size_t len) {
+    struct ddict_view v;
+    ok(ddict_pop(d, key, strlen(key), &v, DDICT_WAIT, 20000));
+    ck_assert_msg(v.len == len && value_is(v.data, v.len, seed), "not value %u", seed);
+    ddict_release(&v);
+}
+
+/* Two deaths, and all other memory is used in between. */
+START_TEST(who_waits_for_room_is_let_in_by_the_next_life) {
+    enum { MOST = 2, PUSHES = 7 };
+    static char longest[DDICT_KEY_MAX + 1];
+    struct pusher p[PUSHES], other = {.key = longest, .len = LEN, .seed = 99, .most = 1},
+                             late = {.key = "late", .len = LEN, .seed = 98, .most = 1};
+    struct ddict_view v;
+    begin(NULL);
+    memset(longest, 'k', DDICT_KEY_MAX);
+    ok(ddict_push(d, longest, DDICT_KEY_MAX, "1", 1, 0, 1, 20000));
+    ok(ddict_push(d, "late", 4, "1", 1, 0, 1, 20000));
+    for (unsigned i = 0; i < PUSHES; i++) {
+        p[i] = (struct pusher){.key = "q", .len = i % 3 ? LEN : LONG, .seed = i, .most = MOST};
+        p[i].timeout_ms = 60000;
+        pusher_begin(&p[i]);
+        usleep(300000); /* in this order */
+    }
+    other.timeout_ms = 60000;
+    late.timeout_ms = 8000;
+    pusher_begin(&other);
+    pusher_begin(&late);
+    for (unsigned i = 0; i < 2; i++) {
+        usleep(1500000); /* those that were let in at once are answered, and the turn is over */
+        manager_kill();
+        pid_t child = fork();
+        if (child == 0) {
+            memory_fill();
+            _exit(0);
+        }
+        expect_exit(child, 0);
+    }
+    pusher_end(&late, -EAGAIN);
+    ck_assert_msg(late.took > 7.9 && late.took < 16, "after %.1f s", late.took);
+    for (unsigned i = 0; i < PUSHES; i++)
+        pop("q", i, p[i].len);
+    for (unsigned i = 0; i < PUSHES; i++)
+        pusher_end(&p[i], 0);
+    fails(DDICT_ENOKEY, ddict_pop(d, "q", 1, &v, 0, 20000));
+    ok(ddict_pop(d, longest, DDICT_KEY_MAX, &v, 0, 20000));
+    ddict_release(&v);
+    pusher_end(&other, 0);
+    pop(longest, 99, LEN);
+    ok(ddict_del(d, "late", 4, 20000));
+    ck_assert_int_eq(ddict_len(d, 20000), 0);
+    end();
+}
+END_TEST
+
+/* One push after the other waits, and a pop lets it in; the manager dies at each n-th such step. */
+static void one_by_one(const char *step, unsigned n) {
+    struct pusher p = {.key = "q", .len = LEN, .most = 1, .timeout_ms = 60000};
+    struct ddict_view v;
+    char die[32];
+    sprintf(die, "%s:%u", step, n);
+    begin(die);
+    pid_t first = x.manager[0];
+    pusher_begin(&p);
+    pusher_end(&p, 0);
+    for (unsigned i = 1; i < ROUNDS; i++) {
+        p.seed = i;
+        pusher_begin(&p);
+        usleep(100000);
+        pop("q", i - 1, LEN);
+        pusher_end(&p, 0);
+    }
+    pop("q", ROUNDS - 1, LEN);
+    fails(DDICT_ENOKEY, ddict_pop(d, "q", 1, &v, 0, 20000)); /* none was let in twice */
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[0], first);
+    end();
+}
+
+/* Each step of push and pop is the n-th for some n. A smaller `least` is passed by a life before it is
+ * ready; that death would be the last. */
+static void at_each(const char *step, unsigned least) {
+    for (unsigned n = least; n < least + 3; n++)
+        one_by_one(step, n);
+}
+
+START_TEST(a_push_that_waited_is_carried_out) {
+    at_each("begun", 3);
+}
+END_TEST
+
+START_TEST(a_push_that_was_let_in_is_answered) {
+    at_each("changed", 2);
+}
+END_TEST
+
+START_TEST(a_push_that_was_answered_is_over) {
+    at_each("answered", 2);
+}
+END_TEST
+
+/* Also behind a pop: the room that it made is used. */
+START_TEST(what_follows_a_push_is_done) {
+    at_each("taken", 2);
+}
+END_TEST
+
+/* A push that is given up, or whose process ends, leaves nothing. */
+START_TEST(who_gives_up_after_a_death_leaves_nothing) {
+    struct pusher p = {.key = "q", .len = LEN, .seed = 1, .most = 1, .timeout_ms = 4000};
+    struct ddict_view v;
+    begin(NULL);
+    ok(ddict_push(d, "q", 1, "1", 1, 0, 1, 20000));
+    pid_t child = fork();
+    if (child == 0) {
+        p.timeout_ms = 60000;
+        is_pushing(&p);
+        _exit(0);
+    }
+    pusher_begin(&p);
+    usleep(1500000);
+    manager_kill();
+    kill(child, SIGKILL);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    pusher_end(&p, -EAGAIN);
+    usleep(1000000);
+    manager_kill();
+    ok(ddict_pop(d, "q", 1, &v, 0, 20000));
+    ddict_release(&v);
+    fails(DDICT_ENOKEY, ddict_pop(d, "q", 1, &v, 0, 20000));
+    memory_fill();
+    end();
+}
+END_TEST
+
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {who_waits_for_room_is_let_in_by_the_next_life,
+                                  a_push_that_waited_is_carried_out,
+                                  a_push_that_was_let_in_is_answered,
+                                  a_push_that_was_answered_is_over,
+                                  what_follows_a_push_is_done,
+                                  who_gives_up_after_a_death_leaves_nothing};
+    return tests_main("client_lives_push", argc, argv, tests, sizeof tests / sizeof *tests);
+}
