@@ -22,6 +22,7 @@ struct freeze_ask {
     struct requester *requester;
     struct msg req;
     uint64_t id;
+    struct ledger_entry *entry; /* NULL: it is held */
 };
 struct freeze {
     struct manager *m;
@@ -69,21 +70,39 @@ void freeze_ask(struct requester *a, const struct msg *req) {
         return;
     }
     *q = (struct freeze_ask){.next = f->asks, .requester = a, .req = *req, .id = ++f->next_id};
+    q->entry = requester_enter(a, req, "", 0);
+    if (!q->entry)
+        manager_holds(a->m, 1);
     f->asks = q;
-    manager_holds(a->m, 1);
     struct sup_msg s = {.type = SUP_FREEZE_ASK, .id = q->id, .status = req->aux != 0};
     manager_tell(a->m, &s);
 }
 
+/* Take it out of the list. */
+static void ask_end(struct manager *m, struct freeze_ask **at) {
+    struct freeze_ask *q = *at;
+    *at = q->next;
+    if (q->entry)
+        requester_entry_end(m, &q->entry);
+    else
+        manager_holds(m, -1);
+    m->answering = NULL;
+    free(q);
+}
+
+static void ask_answer(struct manager *m, struct freeze_ask **at, int status, const char *text) {
+    struct freeze_ask *q = *at;
+    if (q->entry && !q->requester->gone)
+        requester_begin(q->requester, &q->entry);
+    requester_reply(q->requester, &q->req, status, text);
+    ask_end(m, at);
+}
+
 bool freeze_cancel(struct requester *a, uint64_t id) {
     for (struct freeze_ask **at = &a->m->freeze->asks; *at; at = &(*at)->next) {
-        struct freeze_ask *q = *at;
-        if (q->requester != a || q->req.id != id)
+        if ((*at)->requester != a || (*at)->req.id != id)
             continue;
-        *at = q->next;
-        requester_reply(a, &q->req, -ECANCELED, NULL);
-        manager_holds(a->m, -1);
-        free(q);
+        ask_answer(a->m, at, -ECANCELED, NULL);
         return true;
     }
     return false;
@@ -92,27 +111,18 @@ bool freeze_cancel(struct requester *a, uint64_t id) {
 void freeze_asks_end(struct requester *a) {
     struct freeze *f = a->m->freeze;
     for (struct freeze_ask **at = f ? &f->asks : NULL; at && *at;) {
-        struct freeze_ask *q = *at;
-        if (q->requester != a) {
-            at = &q->next;
-            continue;
-        }
-        *at = q->next;
-        manager_holds(a->m, -1);
-        free(q);
+        if ((*at)->requester == a)
+            ask_end(a->m, at);
+        else
+            at = &(*at)->next;
     }
 }
 
 static void ask_done(struct manager *m, uint64_t id, int status) {
     for (struct freeze_ask **at = &m->freeze->asks; *at; at = &(*at)->next) {
-        struct freeze_ask *q = *at;
-        if (q->id != id)
+        if ((*at)->id != id)
             continue;
-        *at = q->next;
-        requester_reply(q->requester, &q->req, status,
-                        status < 0 ? "as many freezes wait as may" : NULL);
-        manager_holds(m, -1);
-        free(q);
+        ask_answer(m, at, status, status < 0 ? "as many freezes wait as may" : NULL);
         return;
     }
 }

@@ -16,17 +16,6 @@ static void pending_late(struct timer *t) {
     p->ops->late(p);
 }
 
-static struct ledger_entry *pending_enter(struct requester *a, const struct msg *req,
-                                          const void *key, uint64_t us) {
-    struct manager *m = a->m;
-    struct ledger_entry *e = m->resumed;
-    m->resumed = NULL;
-    if (e || !m->setup->ledger || !key || a->kind != REQUESTER_LANE)
-        return e;
-    return ledger_add(m->setup->ledger, a->who, a->ops->position(a), clock_ns() + us * 1000, req,
-                      key);
-}
-
 /* Its proxy asks again when the connection ends (PROTOCOL 12). */
 static bool pending_returns(const struct requester *a, const struct msg *req, const void *key) {
     return a->m->setup->ledger && a->kind == REQUESTER_PEER && key && req->type != MSG_POP &&
@@ -47,7 +36,7 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
     if (p->next)
         p->next->prev = &p->next;
     a->pending = p;
-    p->entry = pending_enter(a, req, key, us);
+    p->entry = requester_enter(a, req, key, clock_ns() + us * 1000);
     p->held = !p->entry && !pending_returns(a, req, key);
     if (p->held)
         manager_holds(a->m, 1);

@@ -146,7 +146,8 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     struct msg req = e->req;
     static uint8_t key[MSG_KEY_MAX];
     uint64_t now = clock_ns();
-    req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
+    if (req.type != MSG_FREEZE) /* which has no time */
+        req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
     if (req.type == MSG_PUT) {
         entry_push(c, e, &req);
         return;

@@ -32,6 +32,16 @@ void requester_reply(struct requester *a, const struct msg *req, int status, con
     requester_send(a, &r, text, text ? strlen(text) : 0);
 }
 
+struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
+                                     uint64_t deadline) {
+    struct manager *m = a->m;
+    struct ledger_entry *e = m->resumed;
+    m->resumed = NULL;
+    if (e || !m->setup->ledger || !key || a->kind != REQUESTER_LANE)
+        return e;
+    return ledger_add(m->setup->ledger, a->who, a->ops->position(a), deadline, req, key);
+}
+
 void requester_begin(struct requester *a, struct ledger_entry **e) {
     struct store_source from = {.at = LEDGER_SOURCE | (*e)->seq, .id = (*e)->req.id};
     a->ops->source(a, &from);

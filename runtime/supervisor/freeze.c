@@ -2,7 +2,8 @@
 /*
  * freeze.c - ddictd's part in freeze and unfreeze (PROTOCOL 9): it passes on what its managers ask
  * and answer, and on node 0 takes all managers from one state to the next. A failure in between
- * ends the dictionary, so nothing has to be undone. A manager or a node that does not answer ends
+ * ends the dictionary, so nothing has to be undone; a manager that is started again goes on where it
+ * was (freezes_tell()). A manager or a node that does not answer ends
  * it too (watch.c, control_links.c), so no wait here needs a deadline of its own.
  */
 #include "freeze.h"
@@ -69,15 +70,24 @@ static struct local_manager *manager_of(struct supervisor *s, uint32_t manager) 
     return NULL;
 }
 
-static void node_go(struct supervisor *s, const struct freeze_word *w) {
+static void manager_go(struct local_manager *mgr) {
+    const struct freeze_word *w = &mgr->s->freezes->go;
     struct sup_msg m = {.type = SUP_FREEZE, .id = w->id, .status = (int32_t)w->state};
-    s->freezes->go = *w;
-    s->freezes->managers_left = s->local_n;
-    managers_send(s, &m);
+    manager_send(mgr, &m, NULL, 0);
 }
 
-bool freezes_wait(const struct supervisor *s) {
-    return s->freezes->managers_left > 0;
+static void node_go(struct supervisor *s, const struct freeze_word *w) {
+    s->freezes->go = *w;
+    s->freezes->managers_left = s->local_n;
+    for (unsigned i = 0; i < s->local_n; i++) {
+        s->local[i].freezes = true;
+        manager_go(&s->local[i]);
+    }
+}
+
+void freezes_tell(struct local_manager *mgr) {
+    if (mgr->freezes)
+        manager_go(mgr);
 }
 
 static void manager_answer(struct supervisor *s, const struct freeze_word *w) {
@@ -178,8 +188,10 @@ void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m)
                                 .id = m->id,
                                 .state = m->status ? FREEZE_FROZEN : FREEZE_OPEN};
         word_pass_up(s, &w);
-    } else if (m->id == f->go.id && m->status == (int32_t)f->go.state && f->managers_left > 0 &&
-               --f->managers_left == 0) {
+    } else if (mgr->freezes && m->id == f->go.id && m->status == (int32_t)f->go.state) {
+        mgr->freezes = false;
+        if (--f->managers_left > 0)
+            return;
         struct freeze_word w = f->go;
         w.what = FREEZE_AT;
         word_pass_up(s, &w);

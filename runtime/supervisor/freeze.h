@@ -16,8 +16,8 @@ struct freeze_word { /* travels in CTL_FREEZE */
 
 int freezes_init(struct supervisor *s);
 void freezes_end(struct supervisor *s);
-/* Whether managers of this node have not answered yet what they were told. */
-bool freezes_wait(const struct supervisor *s);
+/* The manager was started again: tell it again what it has not answered. */
+void freezes_tell(struct local_manager *mgr);
 /* SUP_FREEZE_ASK, SUP_FREEZE_AT */
 void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m);
 /* 0 or DDICT_EPROTO */

@@ -27,18 +27,13 @@ static bool dies_too_often(const struct local_manager *mgr, uint64_t now) {
            now - mgr->died_ns[(mgr->deaths - most) % RESTARTS_MAX] < DD_RESTARTS_MS * 1000000ull;
 }
 
-/* Nothing of what clients have asked for has died with it. */
-static bool left_nothing(const struct local_manager *mgr) {
-    return mgr->page->held == 0 && !freezes_wait(mgr->s);
-}
-
 static bool may_return(const struct local_manager *mgr, int status, uint64_t now) {
     const struct supervisor *s = mgr->s;
     /* for want of memory: the next life would be killed, too */
     bool memory =
         WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
     return s->opt.restarts > 0 && s->stage >= STAGE_READY && s->stage < STAGE_ENDING && !s->lost &&
-           !memory && mgr->ready && left_nothing(mgr) && !dies_too_often(mgr, now);
+           !memory && mgr->ready && mgr->page->held == 0 && !dies_too_often(mgr, now);
 }
 
 bool manager_return(struct local_manager *mgr, int status) {
@@ -60,6 +55,7 @@ bool manager_return(struct local_manager *mgr, int status) {
     clients_tell(mgr);
     fork_leases_tell(mgr);
     manager_send(mgr, &go, NULL, 0);
+    freezes_tell(mgr);
     return true;
 }
 

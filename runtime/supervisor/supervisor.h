@@ -50,6 +50,7 @@ struct local_manager { /* one manager of this node, as ddictd sees it */
     uint32_t id;
     pid_t pid; /* 0: not started, or ended and waited for */
     bool ready, gone, has_stats;
+    bool freezes; /* it has not answered the last FREEZE */
     /* shared with the manager; outlives it */
     struct manager_page *page;
     struct ledger *ledger; /* likewise; NULL without --restarts */

@@ -7,7 +7,7 @@ CLIENT_TESTS = tests/local/client_api tests/local/client_async tests/local/clien
   tests/local/client_dropped tests/local/client_events tests/local/client_fork \
   tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung tests/local/client_keyed \
   tests/local/client_late tests/local/client_lives tests/local/client_lives_far \
-  tests/local/client_lives_push tests/local/client_many \
+  tests/local/client_lives_freeze tests/local/client_lives_push tests/local/client_many \
   tests/local/client_place tests/local/client_pop tests/local/client_room \
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
   tests/local/client_views tests/local/break_streams tests/local/break_times
@@ -36,6 +36,7 @@ tests_local_client_hung_LDADD = $(client_test_libs)
 tests_local_client_late_LDADD = $(client_test_libs)
 tests_local_client_lives_LDADD = $(client_test_libs)
 tests_local_client_lives_far_LDADD = $(client_test_libs)
+tests_local_client_lives_freeze_LDADD = $(client_test_libs)
 tests_local_client_lives_push_LDADD = $(client_test_libs)
 tests_local_client_many_LDADD = $(client_test_libs)
 tests_local_client_place_LDADD = $(client_test_libs)
