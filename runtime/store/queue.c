@@ -13,6 +13,7 @@
 #include "operation.h"
 #include "rebuild.h"
 #include "segment.h"
+#include "spill_fill.h"
 #include <base/error.h>
 #include <base/hash.h>
 
@@ -132,6 +133,8 @@ int store_queue_push(struct store *s, struct store_ref *ref) {
     uint64_t hash = item->hash;
     int rc;
     heap_ensure_settled(s);
+    if (ref->fill && (rc = spill_finish(s, ref)) < 0)
+        return rc;
     struct queue_record *r = record_find(s, hash, item->key, item->key_len, &p);
     if (!r && (rc = record_make(s, hash, item->key, item->key_len, 0)) < 0)
         return rc;

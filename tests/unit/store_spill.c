@@ -453,6 +453,25 @@ START_TEST(a_value_for_the_spill_alone_is_there_when_the_disk_has_it) {
 }
 END_TEST
 
+/* A value behind the first of its key: nothing of the way there is left. */
+START_TEST(a_value_of_a_queue_for_the_spill_alone_is_there) {
+    struct store_ref ref, next;
+    ck_assert_int_eq(store_reserve(box.s, "key", 3, 8, 9, &ref), 0);
+    value_fill(ref.value, 8, 1);
+    ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, NULL), 0);
+    ck_assert_int_eq(store_reserve(box.s, "key", 3, 20 * MIB, 9, &ref), 0);
+    ck_assert_ptr_nonnull(ref.fill);
+    value_fill(ref.value, 20 * MIB, 3);
+    ck_assert_int_eq(store_fill(box.s, &ref, 20 * MIB), 0);
+    ck_assert_int_eq(store_queue_push(box.s, &ref), 0);
+    ck_assert_ptr_null(ref.fill);
+    ck_assert_ptr_null(box.s->spill.fills);
+    ck_assert_int_eq(store_pop(box.s, "key", 3, &ref, &next), 0);
+    ck_assert(next.item && item_away(next.item) && item_len(next.item) == 20 * MIB);
+    store_unpin(box.s, ref.off);
+}
+END_TEST
+
 static void writing_fails(bool threads) {
     uint64_t n = 0;
     int rc;
@@ -550,7 +569,8 @@ END_TEST
 UNIT_MAIN_WITH("store_spill", before, after, nobody_waits_for_the_disk_but_who_needs_its_room,
                no_turn_looks_at_more_than_some_values,
                a_value_for_the_spill_alone_is_there_when_the_disk_has_it,
-               an_error_of_writing_loses_nothing, an_error_of_writing_loses_nothing_with_threads,
+               a_value_of_a_queue_for_the_spill_alone_is_there, an_error_of_writing_loses_nothing,
+               an_error_of_writing_loses_nothing_with_threads,
                bytes_that_were_not_written_are_an_error_of_their_value,
                an_error_behind_what_is_ready_is_known, values_beyond_memory_are_in_the_spill,
                one_value_may_be_larger_than_memory, it_is_the_model_whatever_comes_and_goes,
