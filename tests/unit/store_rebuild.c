@@ -250,6 +250,53 @@ START_TEST(what_was_popped_and_not_read_is_kept) {
 }
 END_TEST
 
+/* What a push that waits for room has filled. */
+START_TEST(blocks_that_were_filled_can_be_reserved_again) {
+    static const char *const name[3] = {"small", "large", "first"};
+    static const uint64_t len[3] = {300, 300000, 3000};
+    struct store_ref ref[3], there;
+    uint64_t n = 0;
+    put(1, 10, 1);
+    heap_relieve(box.s, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(store_reserve(box.s, name[i], 5, len[i], (uint8_t)i, &ref[i]), 0);
+        value_fill(ref[i].value, len[i], i);
+    }
+    ref[0].item->hash ^= 99; /* killed while it got its place in the index, */
+    ref[0].item->version = 5;
+    ck_assert_int_eq(store_commit(box.s, &ref[2], STORE_ANY, NULL), 0); /* or behind that */
+    box_reopen();
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_int_eq(store_keep_reserved(box.s, ref[i].off), i == 2);
+    ck_assert_int_eq(store_keep_reserved(box.s, ref[1].off + 16), DDICT_EPROTO);
+    ck_assert_int_eq(store_keep_reserved(box.s, 0), DDICT_EPROTO);
+    ck_assert_int_eq(store_keep_reserved(box.s, UINT64_MAX), DDICT_EPROTO);
+    while (put(100 + n, 3000, n) == 0) /* all other memory is used */
+        n++;
+    ck_assert_uint_gt(n, 10000);
+    ck_assert_int_eq(store_keep_reserved(box.s, ref[0].off), DDICT_EPROTO); /* too late */
+    while (n-- > 0)
+        del(100 + n);
+    store_reclaim(box.s);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_int_eq(store_item_at(box.s, ref[i].off, &ref[i]), 0);
+    ck_assert_int_eq(store_commit(box.s, &ref[0], STORE_NEW, NULL), 0);
+    ck_assert_int_eq(store_find(box.s, name[0], 5, &there), 0);
+    ck_assert(there.off == ref[0].off && there.item->val_len == len[0]);
+    ck_assert(value_right(there.value, len[0], 0));
+    ck_assert(value_right(ref[1].value, len[1], 1));
+    store_abort(box.s, &ref[1]);
+    for (unsigned i = 0; i < 3; i += 2)
+        ck_assert_int_eq(store_remove(box.s, name[i], 5, NULL), 0);
+    store_reclaim(box.s);
+    heap_relieve(box.s, 0);
+    ck_assert_uint_eq(stats().retired_bytes, 0);
+    uint64_t used = stats().total_used_bytes;
+    box_reopen(); /* which counts what words name alone */
+    ck_assert_uint_eq(stats().total_used_bytes, used);
+}
+END_TEST
+
 START_TEST(an_arena_that_was_never_served_opens_like_a_new_one) {
     struct store *s;
     box.s->header->root = 0; /* killed before the first root: two segments are handed out */
@@ -265,5 +312,6 @@ END_TEST
 UNIT_MAIN_WITH("store_rebuild", before, after, all_keys_and_figures_are_the_same_afterwards,
                work_goes_on_for_many_managers, blocks_that_were_being_filled_are_free,
                what_clients_hold_stays_until_they_let_go, what_was_popped_and_not_read_is_kept,
+               blocks_that_were_filled_can_be_reserved_again,
                half_written_page_map_entries_are_free_pages, holes_are_still_holes,
                a_damaged_arena_is_refused, an_arena_that_was_never_served_opens_like_a_new_one)
