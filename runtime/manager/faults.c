@@ -79,6 +79,7 @@ void faults_init(uint32_t manager, uint32_t life) {
     faults.stream_out_refused = number("DDICT_TEST_GIVE_REFUSED");
     faults.cut = number("DDICT_TEST_CUT");
     faults.drop_type = env_typed("DDICT_TEST_DROP", &faults.drop);
+    faults.exit_type = env_typed("DDICT_TEST_EXIT", &faults.exit_code);
     faults.delay_type = env_typed("DDICT_TEST_DELAY", &faults.delay_ms);
 }
 
@@ -96,6 +97,11 @@ bool faults_request(unsigned type) {
         return true;
     }
     return false;
+}
+
+void faults_found(unsigned type) {
+    if (faults.exit_type == type)
+        _exit((int)faults.exit_code);
 }
 
 bool faults_cut(void) {

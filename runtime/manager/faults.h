@@ -7,6 +7,7 @@
  *     DDICT_TEST_DIE_AFTER_PUTS=N the manager kills itself (SIGKILL) before it answers its N-th put
  *     DDICT_TEST_DIE=STEP:N       the manager kills itself at the N-th begun, changed, answered or taken
  *                                 request of a lane, in each of its first 8 lives
+ *     DDICT_TEST_EXIT=TYPE:CODE   the manager exits with CODE when a request of TYPE has found its value
  *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
  *     DDICT_TEST_READY_MS=MS      the manager sleeps so long before it says that it is ready
@@ -42,8 +43,8 @@ struct faults {
     enum faults_step die_step;
     uint64_t die_steps;
     uint64_t die_after_puts, puts;
-    unsigned drop_type, delay_type;
-    uint64_t drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, lend_ms, rma_refused,
+    unsigned drop_type, delay_type, exit_type;
+    uint64_t exit_code, drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, lend_ms, rma_refused,
         stream_out_refused, lane_idle_us;
 };
 extern struct faults faults;
@@ -54,6 +55,8 @@ void faults_init(uint32_t manager, uint32_t life); /* life: from 1 */
 void faults_sleep(uint64_t ms);
 /* Called with each request before it is begun; true: forget it. */
 bool faults_request(unsigned type);
+/* Called with each request that has found its value. */
+void faults_found(unsigned type);
 /* Called with each message of such a connection; true: end it. */
 bool faults_cut(void);
 /* Called with each value that another manager could read itself; true: its memory cannot be

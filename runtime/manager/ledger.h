@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define LEDGER_KEY     144u   /* bytes of the key in one entry */
+#define LEDGER_LIVES   2u     /* so many end at a request; then it is not taken again */
 #define LEDGER_ENTRIES 32768u /* 8 MiB of address space; memory is taken as they are used */
 /* in store_source.at: not a position of SQ, but the number of an entry */
 #define LEDGER_SOURCE (1ull << 63)
@@ -33,10 +34,17 @@ struct ledger_entry {
 };
 _Static_assert(sizeof(struct ledger_entry) == 256, "some whole cache lines");
 
+/* the request at which lives ended by a fault */
+struct ledger_fatal {
+    uint64_t client, at, id; /* as in store_source */
+    uint64_t lives;
+};
+
 struct ledger {
     uint64_t seq;  /* the last number */
     uint64_t top;  /* entries so far that were ever used */
     uint64_t free; /* entries are named by their place from 1 */
+    struct ledger_fatal fatal;
     struct ledger_entry entry[LEDGER_ENTRIES];
 };
 

@@ -91,6 +91,8 @@ struct manager_page {
      * answered, and answers that wait for room. */
     uint64_t held;
     uint64_t events; /* no event had a number above this */
+    /* the life before ended by a fault of its own, not by SIGKILL; ddictd says so before its fork */
+    bool fell;
 };
 
 /* Filled by ddictd before the fork. The descriptors are the manager's from then on. */

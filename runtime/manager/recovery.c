@@ -12,6 +12,9 @@
  *       the index changed         left, then SQ head passes it     entry ends
  *     answered: a REPLY in CQ     SQ head passes it                the entry ends
  *
+ * A request that was begun LEDGER_LIVES times and ended its life by a fault each time is not begun
+ * again: it is answered DDICT_ELOST, as if that had been the answer.
+ *
  * An entry whose record SQ head has not passed was about to be made: it ends, and the record stays.
  * A further death at any step finds one of these again.
  */
@@ -23,9 +26,12 @@
 #include "ledger.h"
 #include "queues.h"
 #include "requester.h"
+#include "stream_in.h"
 #include <base/clock.h>
+#include <base/log.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* --- the request that was at hand --- */
@@ -76,6 +82,36 @@ static void value_drop(struct manager *m, uint64_t off, bool reserved) {
         store_abort(m->store, &ref);
 }
 
+/* Whether it ended the last lives, and must not be begun again. */
+static bool is_fatal(struct manager *m, const struct store_source *from) {
+    struct ledger_fatal *f = m->setup->ledger ? &m->setup->ledger->fatal : NULL;
+    if (!f || !m->setup->page->fell)
+        return false;
+    if (f->client != from->client || f->at != from->at || f->id != from->id)
+        *f = (struct ledger_fatal){.client = from->client, .at = from->at, .id = from->id};
+    return ++f->lives >= LEDGER_LIVES;
+}
+
+/* Records that belong to a request under way have no answer of their own. */
+static bool is_request(const struct msg *m) {
+    return m->type != MSG_DATA && m->type != MSG_ABORT && m->type != MSG_CREDIT &&
+           m->type != MSG_CANCEL;
+}
+
+static void fatal_refuse(struct lane_client *c, const struct msg *req) {
+    struct manager *m = c->a.m;
+    char text[160];
+    log_warn("%s of client %llu ended %u lives and is not taken again", msg_name(req->type),
+             (unsigned long long)c->id, LEDGER_LIVES);
+    snprintf(text, sizeof text, "manager %u on node %s ended %u times at this request",
+             m->setup->id, m->setup->node, LEDGER_LIVES);
+    /* its pieces still come */
+    if (req->type == MSG_PUT && req->flags & MSGF_STREAM && put_in_pass(&c->a, req, NULL) < 0)
+        requester_drop(&c->a, "malformed record in its lane");
+    else if (is_request(req))
+        requester_reply(&c->a, req, DDICT_ELOST, text);
+}
+
 static void entry_end(struct manager *m, struct ledger_entry *e) {
     uint64_t value = e->value;
     bool put = e->req.type == MSG_PUT;
@@ -91,11 +127,13 @@ static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     if (!e || e->client != c->id)
         return;
     bool answered = is_answer_there(&c->lane.cq, f->from.before, f->from.id);
-    if (!answered && !f->happened)
+    if (!answered && !f->happened && !is_fatal(c->a.m, &f->from))
         return; /* it is taken again */
     req = e->req;
-    if (!answered)
+    if (!answered && f->happened)
         fate_answer(c, &req, f);
+    else if (!answered)
+        fatal_refuse(c, &req);
     entry_end(c->a.m, e);
 }
 
@@ -113,12 +151,14 @@ static void fate_end(struct manager *m) {
     if (ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != f.from.at)
         return; /* it has left SQ, so it is over */
     bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
-    if (!answered && !f.happened)
+    if (!answered && !f.happened && !is_fatal(m, &f.from))
         return; /* the first turn takes it */
     c->served_from = c->lane.sq.pos;
     lane_client_watch(c);
-    if (!answered)
+    if (!answered && f.happened)
         fate_answer(c, &req, &f);
+    else if (!answered)
+        fatal_refuse(c, &req);
     ring_consume(&c->lane.sq, &req);
     c->served = true;
 }

@@ -153,6 +153,8 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
         pop ? pop_ready(a, req, key, &ready, &over) : store_find(m->store, key, req->key_len, &ref);
     if (e == DDICT_ENOKEY || over)
         return e;
+    if (faults.on && e == 0)
+        faults_found(req->type);
     if (pop && e == 0)
         e = store_pop(m->store, key, req->key_len, &ref, &next);
     if (faults.on && pop)

@@ -17,6 +17,7 @@
 #include <base/error.h>
 #include <base/log.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 
@@ -29,11 +30,13 @@ static bool dies_too_often(const struct local_manager *mgr, uint64_t now) {
 
 static bool may_return(const struct local_manager *mgr, int status, uint64_t now) {
     const struct supervisor *s = mgr->s;
-    /* for want of memory: the next life would be killed, too */
+    /* a first life that did not get ready is not tried again; for want of memory: the next life
+     * would be killed, too */
     bool memory =
         WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
     return s->opt.restarts > 0 && s->stage >= STAGE_READY && s->stage < STAGE_ENDING && !s->lost &&
-           !memory && mgr->ready && mgr->page->held == 0 && !dies_too_often(mgr, now);
+           !memory && (mgr->ready || mgr->deaths > 0) && mgr->page->held == 0 &&
+           !dies_too_often(mgr, now);
 }
 
 bool manager_return(struct local_manager *mgr, int status) {
@@ -45,6 +48,7 @@ bool manager_return(struct local_manager *mgr, int status) {
              WIFSIGNALED(status) ? "signal" : "exit code",
              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     mgr->died_ns[mgr->deaths++ % RESTARTS_MAX] = now;
+    mgr->page->fell = !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
     mgr->ready = mgr->gone = mgr->pinged = mgr->silent = false;
     mgr->turned_ns = 0;
     if (manager_start(mgr) < 0) {

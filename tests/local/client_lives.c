@@ -683,6 +683,29 @@ START_TEST(who_waits_for_events_is_told_what_it_missed) {
 }
 END_TEST
 
+/* A manager that ends by a fault each time when it comes to a request goes on without it. */
+START_TEST(a_request_that_ended_two_lives_is_refused) {
+    struct blocked pop = {.key = "awaited", .timeout_ms = 60000, .pops = true};
+    struct ddict_view v;
+    setenv("DDICT_TEST_EXIT", "POP:3", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_EXIT");
+    keys_put(0);
+    fails(DDICT_ELOST, ddict_pop(d, "key 1", 5, &v, 0, 20000));
+    ck_assert_msg(strstr(ddict_errmsg(), "ended 2 times at this request"), "%s", ddict_errmsg());
+    keys_check(0);
+    blocked_begin(&pop);
+    usleep(500000); /* it has waited when it finds its value */
+    ok(ddict_put(d, "awaited", 7, "1", 1, 0, 20000));
+    pthread_join(pop.thread, NULL);
+    ck_assert_int_eq(pop.rc, DDICT_ELOST);
+    ok(ddict_del(d, "awaited", 7, 20000)); /* nobody took it */
+    fails(DDICT_ELOST, ddict_pop(d, "key 1", 5, &v, 0, 20000));
+    keys_check(0);
+    end();
+}
+END_TEST
+
 static void *waits(void *arg) {
     struct ddict_view v;
     return (void *)(intptr_t)ddict_pop(d, arg, strlen(arg), &v, DDICT_WAIT, 60000);
@@ -729,6 +752,7 @@ int main(int argc, char **argv) {
                                   a_pop_that_waited_is_answered_by_what_it_took,
                                   who_waited_and_was_answered_is_not_answered_again,
                                   who_was_about_to_wait_waits_once,
-                                  who_waits_for_events_is_told_what_it_missed};
+                                  who_waits_for_events_is_told_what_it_missed,
+                                  a_request_that_ended_two_lives_is_refused};
     return tests_main("client_lives", argc, argv, tests, sizeof tests / sizeof *tests);
 }
