@@ -4,7 +4,7 @@
  * (--restarts). Invariants: each value is let in once, in the order in which they came, with its own
  * bytes; who pushed it is told so once; its time goes on.
  */
-#include "client_dict.h"
+#include "client_lives_dict.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,50 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MIB    (1u << 20)
-#define LEN    3000u
 #define LONG   300000u /* it goes to the manager in pieces */
 #define ROUNDS 20u     /* more than the manager has lives that end themselves, 8 */
 
-static struct dict x;
-static ddict_t *d;
-
-static void begin(const char *die) {
-    setenv("DDICT_RESTARTS", "16", 1);
-    if (die)
-        setenv("DDICT_TEST_DIE", die, 1);
-    d = dict_begin(&x, 1, 1, 64 * MIB);
+static void begin_dying(const char *step) {
+    setenv("DDICT_TEST_DIE", step, 1);
+    begin(1, 1, "16");
     unsetenv("DDICT_TEST_DIE");
     dict_managers(&x, d);
-}
-
-static void end(void) {
-    dict_managers(&x, d); /* those that dict_stop() waits for */
-    dict_end(&x, d);
-}
-
-static void manager_kill(void) {
-    pid_t was = x.manager[0];
-    ck_assert(was > 0 && kill(was, SIGKILL) == 0);
-    while (kill(was, 0) == 0) /* ddictd has waited for it */
-        usleep(500);
-    dict_managers(&x, d);
-    ck_assert_int_ne(x.manager[0], was);
-}
-
-/* Use all memory that is free, whatever was there. */
-static void memory_fill(void) {
-    static unsigned char val[LEN];
-    char key[16];
-    int rc;
-    unsigned n = 0;
-    value_fill(val, LEN, 12345);
-    do
-        rc = ddict_put(d, key, (size_t)sprintf(key, "fill %u", n), val, LEN, DDICT_NEW, 20000);
-    while (rc == 0 && ++n);
-    ck_assert_int_eq(rc, DDICT_EFULL);
-    while (n-- > 0)
-        ok(ddict_del(d, key, (size_t)sprintf(key, "fill %u", n), 20000));
 }
 
 struct pusher {
@@ -72,13 +36,14 @@ struct pusher {
 
 static void *is_pushing(void *arg) {
     struct pusher *p = arg;
-    unsigned char *val = malloc(p->len);
+    unsigned char *value = malloc(p->len);
     double began = now_s();
-    ck_assert(val);
-    value_fill(val, p->len, p->seed);
-    p->rc = ddict_push(d, p->key, strlen(p->key), val, p->len, DDICT_WAIT, p->most, p->timeout_ms);
+    ck_assert(value);
+    value_fill(value, p->len, p->seed);
+    p->rc =
+        ddict_push(d, p->key, strlen(p->key), value, p->len, DDICT_WAIT, p->most, p->timeout_ms);
     p->took = now_s() - began;
-    free(val);
+    free(value);
     return NULL;
 }
 
@@ -105,7 +70,8 @@ START_TEST(who_waits_for_room_is_let_in_by_the_next_life) {
     struct pusher p[PUSHES], other = {.key = longest, .len = LEN, .seed = 99, .most = 1},
                              late = {.key = "late", .len = LEN, .seed = 98, .most = 1};
     struct ddict_view v;
-    begin(NULL);
+    begin(1, 1, "16");
+    dict_managers(&x, d);
     memset(longest, 'k', DDICT_KEY_MAX);
     ok(ddict_push(d, longest, DDICT_KEY_MAX, "1", 1, 0, 1, 20000));
     ok(ddict_push(d, "late", 4, "1", 1, 0, 1, 20000));
@@ -121,7 +87,8 @@ START_TEST(who_waits_for_room_is_let_in_by_the_next_life) {
     pusher_begin(&late);
     for (unsigned i = 0; i < 2; i++) {
         usleep(1500000); /* those that were let in at once are answered, and the turn is over */
-        manager_kill();
+        manager_kill(0);
+        manager_came_back(0);
         pid_t child = fork();
         if (child == 0) {
             memory_fill();
@@ -152,7 +119,7 @@ static void one_by_one(const char *step, unsigned n) {
     struct ddict_view v;
     char die[32];
     sprintf(die, "%s:%u", step, n);
-    begin(die);
+    begin_dying(die);
     pid_t first = x.manager[0];
     pusher_begin(&p);
     pusher_end(&p, 0);
@@ -202,7 +169,8 @@ END_TEST
 START_TEST(who_gives_up_after_a_death_leaves_nothing) {
     struct pusher p = {.key = "q", .len = LEN, .seed = 1, .most = 1, .timeout_ms = 4000};
     struct ddict_view v;
-    begin(NULL);
+    begin(1, 1, "16");
+    dict_managers(&x, d);
     ok(ddict_push(d, "q", 1, "1", 1, 0, 1, 20000));
     pid_t child = fork();
     if (child == 0) {
@@ -212,12 +180,14 @@ START_TEST(who_gives_up_after_a_death_leaves_nothing) {
     }
     pusher_begin(&p);
     usleep(1500000);
-    manager_kill();
+    manager_kill(0);
+    manager_came_back(0);
     kill(child, SIGKILL);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
     pusher_end(&p, -EAGAIN);
     usleep(1000000);
-    manager_kill();
+    manager_kill(0);
+    manager_came_back(0);
     ok(ddict_pop(d, "q", 1, &v, 0, 20000));
     ddict_release(&v);
     fails(DDICT_ENOKEY, ddict_pop(d, "q", 1, &v, 0, 20000));
