@@ -6,7 +6,8 @@
  *     DDICT_TEST_MANAGER=M        the switches below concern manager M only (default: all)
  *     DDICT_TEST_DIE_AFTER_PUTS=N the manager kills itself (SIGKILL) before it answers its N-th put
  *     DDICT_TEST_DIE=STEP:N       the manager kills itself at the N-th begun, changed, answered or taken
- *                                 request of a lane, in each of its first 8 lives
+ *                                 request of a lane, or change for another manager (not taken), in
+ *                                 each of its first 8 lives
  *     DDICT_TEST_EXIT=TYPE:CODE   the manager exits with CODE when a request of TYPE has found its value
  *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
@@ -36,7 +37,7 @@
 #include <stdint.h>
 
 /* of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
- * CQ; the request has left SQ */
+ * CQ, or is queued for a connection; the request has left SQ */
 enum faults_step { STEP_NONE, STEP_BEGUN, STEP_CHANGED, STEP_ANSWERED, STEP_TAKEN };
 struct faults {
     bool on;

@@ -28,7 +28,7 @@
  *
  * The last piece, or an error in its place, ends FILLS, PASSES and DROPS. When the connection is
  * lost all forwards end, except gets and heads in ASKED, which become NEW again, and with --restarts
- * all that read and have given nothing to the requester. The rows at the end of this file have a
+ * all that were sent completely and have given nothing to the requester. The rows at the end of this file have a
  * handler for each message that a state allows; any other message is a breach of the protocol.
  * forward_send.c and forward_put.c speak with the owner, forward_reply.c with the
  * requester; forward_lost.c has what a lost connection does.
@@ -87,7 +87,7 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
     struct requester *a = f->requester;
     struct manager *m = a->m;
     bool joins = f->req.type == MSG_GET && forward_busy(f);
-    int e = forward_send(f, p, joins ? f->key : payload);
+    int e = forward_send(f, p, joins || forwards_return(m) ? f->key : payload);
     if (e < 0) {
         struct msg req = f->req;
         bool known = f->id != 0; /* otherwise no put_in knows the pieces that will come */
@@ -129,8 +129,9 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
     unsigned via = p ? forward_route(m, p, req, hash) : 0;
     if (p && peer_full(p, via))
         return TAKE_STALL;
-    bool keeps = get || req->type == MSG_HEAD || forwards_return(m);
-    struct forward *f = forward_new(a, req, keeps ? key : NULL, hash, to);
+    bool returns = forwards_return(m), keeps = get || req->type == MSG_HEAD || returns;
+    struct forward *f =
+        forward_new(a, req, keeps ? key : NULL, returns ? payload + req->key_len : NULL, hash, to);
     if (!f)
         return forward_refuse(a, req, -ENOMEM, dd_strerror(-ENOMEM));
     f->via = via;

@@ -6,6 +6,7 @@
 #include "forward_route.h"
 #include "forward_table.h"
 #include "manager.h"
+#include "results.h"
 #include "rma_read.h"
 #include "stream_in.h"
 #include "transit.h"
@@ -39,6 +40,8 @@ void forward_free(struct manager *m, struct forward *f) {
 }
 
 void forward_end(struct manager *m, struct forward *f) {
+    if (f->req.type == MSG_POP && forwards_return(m) && result_fits(f->id))
+        forward_tell(f, MSG_TOOK, 0); /* the owner need not keep the value any more */
     if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && forward_busy(f))
         count_latency(m, DDICT_LATENCY_FETCH, f->began, clock_ns());
     forward_free(m, f);

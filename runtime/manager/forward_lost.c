@@ -5,11 +5,13 @@
 #include "forward_end.h"
 #include "forward_followers.h"
 #include "forward_reply.h"
+#include "forward_route.h"
 #include "forward_send.h"
 #include "forward_table.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester.h"
+#include "results.h"
 #include "transit.h"
 #include <base/clock.h>
 
@@ -20,26 +22,39 @@ static void followers_fail(struct manager *m, struct forward *f, int status, con
     }
 }
 
-/* It may be sent again: it changes nothing, and its key was kept. */
+/* It changes something, was sent as a whole, and the owner keeps what became of it. */
+static bool forward_changes(const struct forward *f) {
+    unsigned type = f->req.type;
+    bool put = type == MSG_PUT && !put_streams(&f->req);
+    return (put || type == MSG_POP || type == MSG_DEL || type == MSG_CLEAR) && result_fits(f->id);
+}
+
+static bool forward_reads(const struct forward *f) {
+    unsigned type = f->req.type;
+    return type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
+           type == MSG_STATS || type == MSG_EVENTS;
+}
+
+/* It may be sent again: its payload was kept, and it changes nothing, or nothing twice. */
 static bool forward_repeats(const struct manager *m, const struct forward *f) {
     unsigned type = f->req.type;
-    bool read = type == MSG_GET || type == MSG_HEAD;
     if (!f->requester)
         return false;
     if (!forwards_return(m))
-        return read && !f->again_ns && f->state == FORWARD_ASKED;
-    if (f->state == FORWARD_ASKED)
-        return read || type == MSG_KEYS || type == MSG_LEN || type == MSG_STATS ||
-               type == MSG_EVENTS;
-    return type == MSG_GET && forward_has_block(f) && !f->rma_read;
+        return (type == MSG_GET || type == MSG_HEAD) && !f->again_ns && f->state == FORWARD_ASKED;
+    if (f->state == FORWARD_ASKED || (forward_has_block(f) && !f->rma_read))
+        return forward_reads(f) || forward_changes(f);
+    return false;
 }
 
-/* It begins anew; linked by p_next. */
+/* It begins anew, with its id if the owner knows that; linked by p_next. */
 static void forward_renew(struct manager *m, struct forward *f, struct forward **repeat) {
     if (forward_has_block(f))
         transit_abort(m, &f->block);
+    forward_route_end(m, f);
     leader_close(f);
-    if (f->id)
+    forward_leave_peer(f);
+    if (f->id && !forward_changes(f))
         forward_delist(m, f);
     forward_become(f, FORWARD_NEW);
     f->via = 0;
@@ -68,6 +83,8 @@ static void forward_repeat(struct manager *m, struct forward *f, const char *tex
     struct peer *p = peer_get(m, f->from, &e);
     if (p)
         e = forward_send(f, p, f->key);
+    if (e == 0)
+        forward_route_keep(m, f);
     if (e == 0)
         return;
     followers_fail(m, f, DDICT_ELOST, text);

@@ -3,7 +3,8 @@
  * forward_lost.h - what a lost connection does to the forwards on it: they end, and their requesters
  * and followers are answered with DDICT_ELOST. A get or head in ASKED becomes NEW and is sent once
  * more, over a new connection: it changes nothing, and its key was kept. With --restarts so are all
- * that change nothing, each time, and gets whose value was on its way into a block.
+ * that were sent as a whole, each time, and those whose value was on its way into a block: the owner
+ * makes no change twice.
  */
 #ifndef DDICT_MANAGER_FORWARD_LOST_H
 #define DDICT_MANAGER_FORWARD_LOST_H
@@ -13,7 +14,7 @@
 struct peer;
 
 /* A lost of struct peer_ops: afterwards p has no forward, unless one was sent again over a new
- * connection of it. again: what only reads may be. */
+ * connection of it. again: as above; else all end. */
 void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again);
 
 #endif

@@ -18,7 +18,9 @@ static struct msg request_of(const struct forward *f) {
     bool value = r.type == MSG_GET || r.type == MSG_POP;
     r.id = f->id;
     r.manager = f->from;
-    r.flags = (uint16_t)((r.flags & ~(MSGF_VIEW | MSGF_REMOTE)) | MSGF_HOP);
+    r.flags = (uint16_t)((r.flags & ~(MSGF_VIEW | MSGF_REMOTE | MSGF_AGAIN)) | MSGF_HOP);
+    if (f->again_ns && forwards_return(f->requester->m))
+        r.flags |= MSGF_AGAIN;
     if (value || r.type == MSG_KEYS)
         r.val_len = f->allowed;
     if (value && f->requester->m->setup->rma)

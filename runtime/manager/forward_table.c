@@ -76,7 +76,7 @@ struct forward *forward_find(struct manager *m, uint64_t id) {
 }
 
 bool forward_enlist(struct forward *f, struct peer *p) {
-    if (!slot_take(f->requester->m->forward_table, f))
+    if (!f->id && !slot_take(f->requester->m->forward_table, f))
         return false;
     f->peer = p;
     peer_asked(p);
@@ -88,11 +88,18 @@ bool forward_enlist(struct forward *f, struct peer *p) {
     return true;
 }
 
-void forward_delist(struct manager *m, struct forward *f) {
-    struct forwards *t = m->forward_table;
+void forward_leave_peer(struct forward *f) {
+    if (!f->p_prev)
+        return;
     *f->p_prev = f->p_next;
     if (f->p_next)
         f->p_next->p_prev = f->p_prev;
+    f->p_prev = NULL;
+}
+
+void forward_delist(struct manager *m, struct forward *f) {
+    struct forwards *t = m->forward_table;
+    forward_leave_peer(f);
     t->slot[ID_INDEX(f->id)] = NULL;
     t->unused[t->unused_n++] = ID_INDEX(f->id);
     f->id = 0;
@@ -126,15 +133,18 @@ static void list_remove(struct requester *a, struct forward *f) {
 }
 
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
-                            uint64_t hash, uint32_t to) {
-    size_t key_len = key ? req->key_len : 0;
-    struct forward *f = malloc(sizeof *f + key_len);
+                            const uint8_t *value, uint64_t hash, uint32_t to) {
+    size_t key_len = key ? req->key_len : 0,
+           value_len = value ? req->len - MSG_HEADER - key_len : 0;
+    struct forward *f = malloc(sizeof *f + key_len + value_len);
     if (!f)
         return NULL;
     *f = (struct forward){
         .requester = a, .from = to, .req = *req, .began = clock_ns(), .hash = hash};
     if (key_len)
         memcpy(f->key, key, key_len);
+    if (value_len)
+        memcpy(f->key + key_len, value, value_len);
     list_append(a, f);
     manager_holds(a->m, 1);
     if (forward_busy(f)) {

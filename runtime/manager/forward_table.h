@@ -49,8 +49,7 @@ struct forward {
     struct forward *same_next, **same_prev;
     /* hash: of the key; position: end of a get in the byte stream of the connection */
     uint64_t hash, position;
-    /* of a get or head, which may lead, follow, or be sent again; with --restarts of all that have
-     * one */
+    /* of a get or head, which may lead, follow, or be sent again; with --restarts the payload of all */
     uint8_t key[];
 };
 
@@ -68,16 +67,17 @@ int forwards_init(struct manager *m);
 void forwards_free(struct manager *m);
 /* id: as the owner sees it. NULL: there is none. */
 struct forward *forward_find(struct manager *m, uint64_t id);
-/* A forward in the list and the counts of its requester. key: to be copied, or NULL. NULL: no
- * memory. */
+/* A forward in the list and the counts of its requester. key: to be copied, or NULL; value: what is
+ * copied of the payload behind it, or NULL. NULL: no memory. */
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
-                            uint64_t hash, uint32_t to);
+                            const uint8_t *value, uint64_t hash, uint32_t to);
 /* Take it out of the list and the counts of its requester, and forget the requester. */
 void forward_unlink(struct forward *f);
 void forward_last(struct forward *f); /* to the end of its requester's list */
-/* Give it an id, and put it into the list of the peer. False: no memory. */
+/* Give it an id, unless it has one, and put it into the list of the peer. False: no memory. */
 bool forward_enlist(struct forward *f, struct peer *p);
 void forward_delist(struct manager *m, struct forward *f); /* undo forward_enlist() */
+void forward_leave_peer(struct forward *f);                /* the same, but it keeps its id */
 /* Send the owner a message of this type, without a payload. */
 void forward_tell(struct forward *f, unsigned type, uint64_t aux);
 void forward_become(struct forward *f, enum forward_state state);

@@ -17,6 +17,7 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/lane_memory.c runtime/manager/lane_memory.h \
   runtime/manager/lane_placed.c runtime/manager/lane_placed.h \
   runtime/manager/ledger.c runtime/manager/ledger.h \
+  runtime/manager/results.c runtime/manager/results.h \
   runtime/manager/lanes.c runtime/manager/lanes.h \
   runtime/manager/main_loop.c runtime/manager/main_loop.h runtime/manager/manager.c \
   runtime/manager/manager.h runtime/manager/numa_bind.c runtime/manager/numa_bind.h \

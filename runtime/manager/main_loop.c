@@ -23,6 +23,7 @@
 #include "queues.h"
 #include "recovery.h"
 #include "requests.h"
+#include "results.h"
 #include "rma_export.h"
 #include "rooms.h"
 #include "stats.h"
@@ -143,6 +144,7 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
         break;
     case SUP_GO:
         m->knows = true;
+        results_open(m);
         recovery_go_on(m);
         break;
     case SUP_CLIENT_BAN:

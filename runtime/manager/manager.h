@@ -114,6 +114,8 @@ struct manager_setup {
     uint64_t place_need;            /* bytes of all arenas that are bound to place */
     struct manager_page *page;
     struct ledger *ledger; /* NULL: a request that waits is held */
+    /* [managers], one for each proxy; NULL without --restarts, and on one node */
+    struct results *results;
     /* bytes of the arena, at most, for values of other nodes while frozen */
     uint64_t cache;
 };

@@ -14,6 +14,7 @@
 #include "requester.h"
 #include "requester_end.h"
 #include "requests.h"
+#include "results.h"
 #include "stream_in.h"
 #include "stream_out.h"
 #include <base/error.h>
@@ -43,6 +44,7 @@ struct peer_server {
     struct peer_server *next;
     struct link *link;
     bool up, paused;
+    bool settled;    /* something else than what its manager asks again has come */
     bool room_waits; /* until the spill makes progress; `later` is not tried before */
     int down;        /* why it ended; 0: it is up */
     /* of a further connection: the first one of its manager; when one ends so does the other */
@@ -77,6 +79,7 @@ static void peer_server_up(struct link *l, void *arg, uint32_t peer) {
         in->up = true;
     if (!in->up || in->first)
         return;
+    results_connect(in->a.m, peer, link_life(l));
     /* The manager has lost its earlier connections, and its clients know. Requests still in those
      * must not be done after newer ones. */
     for (struct peer_server *i = in->a.m->peer_servers; i; i = i->next)
@@ -117,6 +120,17 @@ static void later_free(struct peer_server *in) {
         in->a.m->laters--;
 }
 
+/* request_take() of a message. */
+static int peer_server_take(struct peer_server *in, const struct msg *m, const uint8_t *payload) {
+    if (!in->a.m->setup->results && !(m->flags & MSGF_AGAIN))
+        return request_take(&in->a, m, payload);
+    if (!in->first && !in->settled && !(m->flags & MSGF_AGAIN)) {
+        in->settled = true;
+        results_settle(in->a.m, (uint32_t)in->a.who);
+    }
+    return results_take(&in->a, m, payload);
+}
+
 bool peer_servers_later(struct manager *m) {
     if (m->laters == 0)
         return false;
@@ -130,7 +144,7 @@ bool peer_servers_later(struct manager *m) {
         m->later_at = in->next ? in->next : m->peer_servers;
         if (!in->later || in->room_waits || in->a.gone)
             continue;
-        int e = request_take(&in->a, &in->later->m, in->later->payload);
+        int e = peer_server_take(in, &in->later->m, in->later->payload);
         if (e == TAKE_STALL)
             room_wait(in);
         if (e == TAKE_LATER || e == TAKE_STALL)
@@ -156,7 +170,7 @@ static int peer_server_message(struct link *l, void *arg, const struct msg *m, v
         return -ECONNRESET;
     int e = TAKE_LATER;
     if (m->type == MSG_DATA || !share_over(in->a.m))
-        e = request_take(&in->a, m, payload);
+        e = peer_server_take(in, m, payload);
     if (e == TAKE_LATER || e == TAKE_STALL) {
         int kept = later_keep(in, m, payload);
         if (kept == 0 && e == TAKE_STALL)
@@ -263,12 +277,18 @@ static const struct link *peer_server_link(const struct requester *a) {
     return ((const struct peer_server *)(const void *)a)->link;
 }
 
+static void peer_server_taken(struct requester *a, uint64_t id) {
+    if (faults.on && a->m->setup->results)
+        faults_step(STEP_ANSWERED);
+}
+
 static const struct carrier_ops peer_server_carrier = {.name = "connection of manager",
                                                        .pieces_max = UINT_MAX,
                                                        .send = peer_server_send,
                                                        .idle = peer_server_idle,
                                                        .piece = peer_server_piece,
                                                        .bulk = peer_server_bulk,
+                                                       .taken = peer_server_taken,
                                                        .link = peer_server_link};
 
 /* --- who is there --- */

@@ -4,6 +4,7 @@
 
 #include "ledger.h"
 #include "requester.h"
+#include "results.h"
 #include <base/clock.h>
 
 #include <errno.h>
@@ -18,8 +19,14 @@ static void pending_late(struct timer *t) {
 
 /* Its proxy asks again when the connection ends (PROTOCOL 12). */
 static bool pending_returns(const struct requester *a, const struct msg *req, const void *key) {
-    return a->m->setup->ledger && a->kind == REQUESTER_PEER && key && req->type != MSG_POP &&
-           req->type != MSG_PUT;
+    return a->m->setup->results && a->kind == REQUESTER_PEER && key &&
+           ((req->type != MSG_POP && req->type != MSG_PUT) || result_fits(req->id));
+}
+
+static bool changes_for_proxy(const struct pending *p) {
+    const struct requester *a = p->requester;
+    return (p->req.type == MSG_POP || p->req.type == MSG_PUT) && a->kind == REQUESTER_PEER &&
+           a->m->setup->results;
 }
 
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
@@ -48,6 +55,8 @@ void pending_end(struct pending *p) {
     timer_clear(&m->timers, &p->timer);
     if (p->entry)
         requester_entry_end(m, &p->entry);
+    else if (changes_for_proxy(p))
+        store_begin(m->store, NULL); /* the next change is not its */
     if (p->held)
         manager_holds(m, -1);
     if (m->answering == &p->entry)
@@ -58,12 +67,16 @@ void pending_end(struct pending *p) {
 }
 
 void pending_answers(struct pending *p) {
-    if (p->entry && !p->requester->gone)
+    if (p->requester->gone)
+        return;
+    if (p->entry)
         requester_begin(p->requester, &p->entry);
+    else if (changes_for_proxy(p))
+        results_begin(p->requester, p->req.id);
 }
 
 void pending_stays(struct pending *p) {
-    if (p->entry)
+    if (p->entry || changes_for_proxy(p))
         store_begin(p->requester->m->store, NULL);
     p->requester->m->answering = NULL;
 }

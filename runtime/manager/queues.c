@@ -12,6 +12,7 @@
 #include "manager.h"
 #include "pending.h"
 #include "requester.h"
+#include "results.h"
 #include "subscriptions.h"
 #include "waiters.h"
 #include <base/clock.h>
@@ -188,6 +189,7 @@ static bool push_admit(struct push *p) {
     }
     if (faults.on)
         faults_step(STEP_CHANGED);
+    requester_changed(a, req->id, version, NULL);
     put_answer(a, req, p->began, version);
     push_free(p); /* before what follows, as a record leaves SQ */
     if (first)
@@ -272,6 +274,7 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
     if (e > 0 && (e = store_queue_push(m->store, ref)) == 0) {
         if (faults.on)
             faults_step(STEP_CHANGED);
+        requester_changed(a, req->id, 0, NULL);
         put_answer(a, req, began, 0);
         requester_taken(a, req->id);
         return true;

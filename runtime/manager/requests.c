@@ -17,6 +17,7 @@
 #include "probe.h"
 #include "queues.h"
 #include "requester.h"
+#include "results.h"
 #include "rma_export.h"
 #include "stats.h"
 #include "stream_in.h"
@@ -72,6 +73,7 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
         faults_put();
     if (faults.on)
         faults_step(STEP_CHANGED);
+    requester_changed(a, req->id, version, NULL);
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
     r.version = version;
@@ -164,6 +166,8 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
         request_failed(a, req, e);
         return 0;
     }
+    if (pop)
+        requester_changed(a, req->id, 0, &ref);
     uint64_t hash = ref.item->hash; /* the item may be gone with its answer */
     request_found(a, req, &ref, pop, ready, began);
     if (!pop)
@@ -208,6 +212,7 @@ static int take_del(struct requester *a, const struct request *q) {
     a->m->count->deletes++;
     if (faults.on)
         faults_step(STEP_CHANGED);
+    requester_changed(a, m->id, 0, NULL);
     requester_reply(a, m, 0, NULL);
     requester_taken(a, m->id);
     subscriptions_del(a->m, q->key, m->key_len);
@@ -302,6 +307,7 @@ static int take_clear(struct requester *a, const struct request *q) {
     }
     if (faults.on)
         faults_step(STEP_CHANGED);
+    requester_changed(a, q->m->id, 0, NULL);
     requester_reply(a, q->m, 0, NULL);
     requester_taken(a, q->m->id);
     subscriptions_clear(a->m);
@@ -362,6 +368,11 @@ static int take_credit(struct requester *a, const struct request *q) {
     return TAKE_DONE;
 }
 
+static int take_took(struct requester *a, const struct request *q) {
+    results_took(a, q->m->id);
+    return TAKE_DONE;
+}
+
 /* The request is parked, or is a put of which pieces may be parked. */
 static bool cancel_parked(struct requester *a, uint64_t id) {
     if (!put_in_cancel(a, id))
@@ -407,6 +418,7 @@ static const struct request_row {
     [MSG_ABORT] = {OF_ALL, HERE, false, take_abort},
     [MSG_CREDIT] = {OF_ALL, HERE, false, take_credit},
     [MSG_CANCEL] = {OF_ALL, HERE, false, take_cancel},
+    [MSG_TOOK] = {OF_PEERS, HERE, false, take_took},
     [MSG_FREEZE] = {OF_LANES, HERE, false, take_freeze},
     [MSG_PREFETCH] = {OF_LANES, HERE, false, take_prefetch},
 };

@@ -21,6 +21,7 @@
  *     ABORT    all           here         -       -           -                -
  *     CREDIT   all           here         -       -           -                -
  *     CANCEL   all           here         -       -           -                -
+ *     TOOK     connections   here         -       -           -                -
  *     FREEZE   lanes         here         -       -           -                -
  *     PREFETCH lanes         here         -       keys        -                -
  *

@@ -14,6 +14,7 @@
 #include <base/size.h>
 #include <manager/ledger.h>
 #include <manager/main_loop.h>
+#include <manager/results.h>
 #include <store/hugepool.h>
 #include <store/spill_file.h>
 
@@ -298,6 +299,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.sup_fd = sock;
     setup.identity = s->identity;
     setup.identity.self = mgr->id;
+    setup.identity.life = mgr->page->lives;
     /* with libfabric: the protection of what the two ends still say over TCP */
     setup.identity.wire = s->transport.all[0] ? SEAL_AUTH : s->opt.wire;
     setup.peers = s->peers;
@@ -309,6 +311,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.place = manager_place(s, setup.local_index, &setup.place_need);
     setup.page = mgr->page;
     setup.ledger = mgr->ledger;
+    setup.results = mgr->results;
     setup.cache = cache_of_manager(s);
     _exit(manager_run(&setup));
 }
@@ -333,6 +336,13 @@ static int manager_make(struct supervisor *s, struct local_manager *mgr) {
         if (page == MAP_FAILED)
             return dd_error(-errno, "no memory for the ledger of manager %u", mgr->id);
         mgr->ledger = page;
+    }
+    if (s->opt.restarts > 0 && s->nodes > 1) {
+        page = mmap(NULL, s->managers * sizeof *mgr->results, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (page == MAP_FAILED)
+            return dd_error(-errno, "no memory for the results of manager %u", mgr->id);
+        mgr->results = page;
     }
     mgr->arena_fd = arena_create(&o);
     if (mgr->arena_fd < 0)
@@ -445,6 +455,8 @@ void managers_stop(struct supervisor *s) {
             munmap(mgr->page, sizeof *mgr->page);
         if (mgr->ledger)
             munmap(mgr->ledger, sizeof *mgr->ledger);
+        if (mgr->results)
+            munmap(mgr->results, s->managers * sizeof *mgr->results);
     }
     free(s->local);
     s->local = NULL;

@@ -53,7 +53,8 @@ struct local_manager { /* one manager of this node, as ddictd sees it */
     bool freezes; /* it has not answered the last FREEZE */
     /* shared with the manager; outlives it */
     struct manager_page *page;
-    struct ledger *ledger; /* likewise; NULL without --restarts */
+    struct ledger *ledger;   /* likewise; NULL without --restarts */
+    struct results *results; /* likewise; NULL on one node, too */
     int arena_fd, arena_ro_fd, spill_fd, spill_ro_fd, listen_fd; /* spill: -1 without --spill */
     uint16_t port;
     struct io_handler sock;              /* our end of the pair; fd -1: closed */

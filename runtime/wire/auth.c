@@ -105,7 +105,8 @@ void auth_hello_make(struct auth_hello *h, const struct conn_identity *me, enum 
                              .from = me->self,
                              .to = to,
                              .group = me->group,
-                             .wire = wire_of(me)};
+                             .wire = wire_of(me),
+                             .life = me->life};
     memcpy(h->dict_id, me->dict_id, sizeof h->dict_id);
     randombytes_buf(h->nonce, sizeof h->nonce);
 }

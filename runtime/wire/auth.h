@@ -27,8 +27,9 @@ struct auth_hello { /* from the opener, first */
     uint32_t from, to;
     /* the same for all connections of one opener to one acceptor; 0: there is only one */
     uint64_t group;
-    /* wire: the least protection that the opener accepts (enum seal_mode), and AUTH_AES */
-    uint32_t wire, room;
+    /* wire: the least protection that the opener accepts (enum seal_mode), and AUTH_AES; life: of a
+     * manager, from 1 */
+    uint32_t wire, life;
     uint8_t nonce[AUTH_NONCE];
 };
 struct auth_challenge { /* from the acceptor */

@@ -33,6 +33,9 @@ uint64_t conn_refused(void) {
 uint64_t conn_group(const struct conn *c) {
     return c->hs.hello.group;
 }
+uint32_t conn_life(const struct conn *c) {
+    return c->hs.hello.life;
+}
 int conn_fd(const struct conn *c) {
     return c->io.fd;
 }

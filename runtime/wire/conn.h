@@ -105,6 +105,7 @@ void conn_pause(struct conn *c, bool paused);
 void conn_secret(const struct conn *c, char letter, uint8_t secret[32]);
 void conn_count_refused(void);                  /* count one more for conn_refused() */
 uint64_t conn_group(const struct conn *c);      /* of the opener; from `up` on */
+uint32_t conn_life(const struct conn *c);       /* likewise */
 enum seal_mode conn_wire(const struct conn *c); /* from `up` on */
 int conn_fd(const struct conn *c);              /* for logs and tests; -1 when closed */
 /* connections of this process that failed the handshake or sent malformed bytes */

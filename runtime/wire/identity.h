@@ -25,6 +25,7 @@ struct conn_identity { /* what both ends prove */
     uint32_t self;
     /* of the opener: the same for its connections to one acceptor */
     uint64_t group;
+    uint32_t life; /* of the opener, a manager: how often it was started; else 0 */
     /* the least protection after the handshake; a connection has the higher of both ends' */
     enum seal_mode wire;
 };

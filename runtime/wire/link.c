@@ -172,7 +172,9 @@ static void *on_payload_to(struct conn *c, void *arg, const struct msg *m) {
 static int on_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct link *l = arg;
     if (!l->setup->fabric)
-        return m->type < MSG_LINK_OFFER ? l->ops->message(l, l->arg, m, payload) : DDICT_EPROTO;
+        return m->type < MSG_LINK_OFFER || m->type > MSG_LINK_TOOK
+                   ? l->ops->message(l, l->arg, m, payload)
+                   : DDICT_EPROTO;
     switch (m->type) {
     case MSG_LINK_OFFER:
         return offer_take(l, m, payload);
@@ -336,6 +338,9 @@ bool link_is_more(const struct link *l) {
 }
 uint64_t link_group(const struct link *l) {
     return conn_group(l->conn);
+}
+uint32_t link_life(const struct link *l) {
+    return conn_life(l->conn);
 }
 const char *link_carrier(const struct link *l) {
     return l->setup->fabric ? fabric_name(l->setup->fabric) : "tcp";

@@ -73,6 +73,7 @@ void link_tick(struct link *l, uint64_t now_ns);
  * group. */
 bool link_is_more(const struct link *l);
 uint64_t link_group(const struct link *l);
+uint32_t link_life(const struct link *l); /* of the opener, a manager; from `up` on */
 /* What carries its messages: "tcp", or the fabric's provider. */
 const char *link_carrier(const struct link *l);
 /* Our address of its TCP connection. 0, or a negative code. */

@@ -53,6 +53,7 @@ enum msg_type {
     MSG_CTL_SAVE,
     MSG_CTL_INFO,
     MSG_CTL_INFOS,
+    MSG_TOOK,
     MSG_TYPE_N
 };
 
@@ -72,7 +73,9 @@ enum msg_flag {
     MSGF_AREA = 512,
     /* between managers. GET, POP: the requester can read the owner's memory; REPLY: the value is to
      * be read, from where the payload says */
-    MSGF_REMOTE = 1024
+    MSGF_REMOTE = 1024,
+    /* between managers: the requester has asked before, with this id, over a connection that ended */
+    MSGF_AGAIN = 2048
 };
 
 struct msg {
@@ -105,7 +108,7 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
  *     KEYS, EVENTS                      prefix
  *     DATA                              1 .. DD_MSG_PIECE bytes; 0 only with LAST; with AREA none,
  *                                       and val_len has the number
- *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE: none
+ *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE, TOOK: none
  *     REPLY, CTL, PREFETCH              any (only the requester knows)
  *
  * max_len: of the carrier. 0 or DDICT_EPROTO. Messages from ring_peek() and from connections have

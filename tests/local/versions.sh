@@ -16,9 +16,9 @@ says() {
 }
 told() { # PROTOCOL LAYOUT of the program, as regular expressions
     echo "the managers are of another version: this program's libddict \(slurm-ddict 9\.9\.9\) speaks protocol $1 and layout $2, ddictd of this node" \
-        "protocol [0-9] and layout [0-9]; install the cluster's slurm-ddict where the program runs \(its environment or container image\)"
+        "protocol [0-9]+ and layout [0-9]+; install the cluster's slurm-ddict where the program runs \(its environment or container image\)"
 }
 says older 0 "as usual"
-says newer 1 "$(told '10[0-9]' '[0-9]')"
-says layout 1 "$(told '[0-9]' '10[0-9]')"
+says newer 1 "$(told '1[0-9][0-9]' '[0-9]+')"
+says layout 1 "$(told '[0-9]+' '1[0-9][0-9]')"
 exit $failed

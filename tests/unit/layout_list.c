@@ -124,7 +124,7 @@ static void sockets(void) {
 static void connections(void) {
     F(auth_hello, magic), F(auth_hello, protocol), F(auth_hello, role), F(auth_hello, dict_id);
     F(auth_hello, from), F(auth_hello, to), F(auth_hello, group), F(auth_hello, wire);
-    F(auth_hello, room), F(auth_hello, nonce);
+    F(auth_hello, life), F(auth_hello, nonce);
     END(auth_hello);
     F(auth_challenge, magic), F(auth_challenge, protocol), F(auth_challenge, wire);
     F(auth_challenge, nonce), F(auth_challenge, mac);

@@ -38,8 +38,12 @@ START_TEST(well_formed_messages_of_every_type_pass) {
         check((struct msg){
             .len = MSG_LEN_MAX, .type = MSG_REPLY, .val_len = 5, .flags = MSGF_STREAM}),
         0);
-    for (unsigned t = MSG_CTL_READY; t < MSG_TYPE_N; t++)
+    for (unsigned t = MSG_CTL_READY; t <= MSG_CTL_INFOS; t++)
         ck_assert_int_eq(check((struct msg){.len = 164, .type = (uint16_t)t}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_TOOK, .flags = MSGF_HOP}), 0);
+    ck_assert_int_eq(check((struct msg){
+                         .len = 65, .type = MSG_DEL, .key_len = 1, .flags = MSGF_HOP | MSGF_AGAIN}),
+                     0);
 }
 END_TEST
 
@@ -101,6 +105,8 @@ START_TEST(flags_that_a_type_does_not_know_are_refused) {
         check((struct msg){
             .len = 65, .type = MSG_PUT, .key_len = 1, .flags = MSGF_NEW | MSGF_EXISTING}),
         DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_TOOK, .flags = MSGF_AGAIN}),
+                     DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_REPLY, .flags = 0x100}),
                      DDICT_EPROTO);
 }

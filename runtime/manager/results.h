@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * results.h - what became of the changes that managers of other nodes asked for, in memory that
+ * outlives the manager. A proxy whose connection broke asks again with the same id (AGAIN), and is
+ * answered from here, so each change is made once (PROTOCOL 12). The place of a result is that of
+ * the proxy's forward: when its id comes again with a later number, the result was received. ddictd
+ * makes the memory before the fork; only the manager writes it.
+ */
+#ifndef DDICT_MANAGER_RESULTS_H
+#define DDICT_MANAGER_RESULTS_H
+
+#include "manager.h"
+#include "requester.h"
+
+struct result {
+    uint64_t id; /* of the request; 0: none. Stored last, and first when it ends */
+    uint64_t version;
+    uint64_t item;  /* what a POP has taken: pinned until the proxy has it; 0: nothing, or over */
+    uint64_t asked; /* 1: asked for again over the last connection */
+};
+struct results {   /* of one proxy */
+    uint64_t life; /* of the proxy: ids of another one mean nothing */
+    uint64_t top;  /* places so far that were ever used */
+    struct result at[DD_RESULTS];
+};
+
+/* Whether a request with this id can have a result. */
+static inline bool result_fits(uint64_t id) {
+    return (uint32_t)id < DD_RESULTS;
+}
+/* A later life knows all leases, and nothing has changed the heap yet: what an earlier life popped
+ * is kept, and what it was carrying out when it died is entered. */
+void results_open(struct manager *m);
+/* A proxy has connected anew, in this life of it. */
+void results_connect(struct manager *m, uint32_t proxy, uint32_t life);
+/* It has asked for all that it asks again: popped values that it did not ask for are with it. */
+void results_settle(struct manager *m, uint32_t proxy);
+/* request_take() for a message of a proxy. */
+int results_take(struct requester *a, const struct msg *m, const uint8_t *payload);
+/* The next change is made for request id of this proxy. */
+void results_begin(struct requester *a, uint64_t id);
+/* It is made, and not answered yet. popped: the item that it took, or NULL. */
+void results_add(struct requester *a, uint64_t id, uint64_t version,
+                 const struct store_ref *popped);
+static inline void requester_changed(struct requester *a, uint64_t id, uint64_t version,
+                                     const struct store_ref *popped) {
+    if (a->kind == REQUESTER_PEER && a->m->setup->results)
+        results_add(a, id, version, popped);
+}
+void results_took(struct requester *a, uint64_t id); /* the proxy has the value that it popped */
+
+#endif
