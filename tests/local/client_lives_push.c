@@ -77,11 +77,11 @@ START_TEST(who_waits_for_room_is_let_in_by_the_next_life) {
     ok(ddict_push(d, "late", 4, "1", 1, 0, 1, 20000));
     for (unsigned i = 0; i < PUSHES; i++) {
         p[i] = (struct pusher){.key = "q", .len = i % 3 ? LEN : LONG, .seed = i, .most = MOST};
-        p[i].timeout_ms = 60000;
+        p[i].timeout_ms = 600000;
         pusher_begin(&p[i]);
         usleep(300000); /* in this order */
     }
-    other.timeout_ms = 60000;
+    other.timeout_ms = 600000;
     late.timeout_ms = 8000;
     pusher_begin(&other);
     pusher_begin(&late);
@@ -115,7 +115,7 @@ END_TEST
 
 /* One push after the other waits, and a pop lets it in; the manager dies at each n-th such step. */
 static void one_by_one(const char *step, unsigned n) {
-    struct pusher p = {.key = "q", .len = LEN, .most = 1, .timeout_ms = 60000};
+    struct pusher p = {.key = "q", .len = LEN, .most = 1, .timeout_ms = 600000};
     struct ddict_view v;
     char die[32];
     sprintf(die, "%s:%u", step, n);
@@ -174,7 +174,7 @@ START_TEST(who_gives_up_after_a_death_leaves_nothing) {
     ok(ddict_push(d, "q", 1, "1", 1, 0, 1, 20000));
     pid_t child = fork();
     if (child == 0) {
-        p.timeout_ms = 60000;
+        p.timeout_ms = 600000;
         is_pushing(&p);
         _exit(0);
     }
