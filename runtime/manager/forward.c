@@ -28,10 +28,10 @@
  *
  * The last piece, or an error in its place, ends FILLS, PASSES and DROPS. When the connection is
  * lost all forwards end, except gets and heads in ASKED, which become NEW again, and with --restarts
- * all that were sent completely and have given nothing to the requester. The rows at the end of this file have a
- * handler for each message that a state allows; any other message is a breach of the protocol.
- * forward_send.c and forward_put.c speak with the owner, forward_reply.c with the
- * requester; forward_lost.c has what a lost connection does.
+ * all that were sent completely, but for keys that are passed on and values that are read by RMA.
+ * The rows at the end of this file have a handler for each message that a state allows; any other
+ * message is a breach of the protocol. forward_send.c and forward_put.c speak with the owner,
+ * forward_reply.c with the requester; forward_lost.c has what a lost connection does.
  *
  * Two things do not depend on the state:
  *     requester   a lane, or the prefetch, which takes no answer. NULL: gone; possible in ASKED,
@@ -250,13 +250,17 @@ static int lands_answer(struct manager *m, struct forward *f, const struct msg *
     return 0;
 }
 
+static const char value_replaced[] = "the value was replaced while it was on its way";
+
 static int asked_answer(struct manager *m, struct forward *f, const struct msg *r,
                         const uint8_t *payload) {
     if (r->val_len == 0 && r->len == MSG_HEADER && block_reserve(m, f, r)) {
         forward_become(f, FORWARD_LANDS); /* an empty value for the cache */
         return lands_answer(m, f, r, payload);
     }
-    if (f->requester)
+    if (f->requester && f->begun)
+        forward_fail(f, r->status < 0 ? r->status : DDICT_ELOST, value_replaced);
+    else if (f->requester)
         reply_pass(f, r, payload);
     if (r->status == -ECANCELED)
         followers_send(m, f);
@@ -320,8 +324,26 @@ static int stream_passes(struct manager *m, struct forward *f, const struct msg 
     return 0;
 }
 
+/* What a requester has the beginning of comes again, or another value in its place. */
+static int stream_goes_on(struct manager *m, struct forward *f, const struct msg *r) {
+    bool same = r->val_len == f->reply.val_len && r->version == f->reply.version &&
+                r->tag == f->reply.tag && !(r->flags & MSGF_REMOTE);
+    if (!same) {
+        f->reply = *r;
+        forward_fail(f, DDICT_ELOST, value_replaced);
+        return stream_drops(m, f);
+    }
+    f->requester->streams_n++;
+    forward_become(f, FORWARD_PASSES);
+    if (requester_idle(f->requester))
+        forwards_took(f->requester);
+    return 0;
+}
+
 static int asked_stream(struct manager *m, struct forward *f, const struct msg *r,
                         const uint8_t *payload) {
+    if (f->begun && f->requester)
+        return stream_goes_on(m, f, r);
     f->reply = *r;
     f->reply.len = MSG_HEADER;
     f->reply.flags = MSGF_STREAM;
@@ -347,11 +369,13 @@ static void pass_done(struct manager *m, struct forward *f, bool last) {
 
 static int passes_data(struct manager *m, struct forward *f, const struct msg *r,
                        const uint8_t *payload) {
-    uint64_t len = r->len - MSG_HEADER;
+    uint64_t len = r->len - MSG_HEADER, at = forward_at(f), known = at - f->got;
     struct msg out = *r;
     out.id = f->req.id;
+    out.aux = at;
     out.flags &= MSGF_LAST;
-    requester_send(f->requester, &out, payload, len);
+    if (known < len || r->status < 0)
+        requester_send(f->requester, &out, payload + (len ? known : 0), len ? len - known : 0);
     f->got += len;
     pass_done(m, f, r->flags & MSGF_LAST);
     return 0;
@@ -537,7 +561,7 @@ static void *forward_part_to(struct manager *m, uint32_t from, const struct msg 
                              uint32_t *room) {
     struct forward *f = forward_find(m, r->id);
     if (r->type != MSG_DATA || r->status < 0 || !f || f->from != from ||
-        f->state != FORWARD_PASSES || f->rma_read || r->aux + got != f->got)
+        f->state != FORWARD_PASSES || f->rma_read || r->aux + got != f->got || f->got < f->passed)
         return NULL;
     uint64_t whole = r->aux + r->len - MSG_HEADER;
     bool last = r->flags & MSGF_LAST;

@@ -42,15 +42,24 @@ static bool forward_repeats(const struct manager *m, const struct forward *f) {
         return false;
     if (!forwards_return(m))
         return (type == MSG_GET || type == MSG_HEAD) && !f->again_ns && f->state == FORWARD_ASKED;
-    if (f->state == FORWARD_ASKED || (forward_has_block(f) && !f->rma_read))
-        return forward_reads(f) || forward_changes(f);
-    return false;
+    if (f->rma_read)
+        return false;
+    if (f->state == FORWARD_PASSES)
+        return type == MSG_GET || forward_changes(f); /* the same value goes on where it was */
+    return (f->state == FORWARD_ASKED || forward_has_block(f)) &&
+           (forward_reads(f) || forward_changes(f));
 }
 
 /* It begins anew, with its id if the owner knows that; linked by p_next. */
 static void forward_renew(struct manager *m, struct forward *f, struct forward **repeat) {
     if (forward_has_block(f))
         transit_abort(m, &f->block);
+    struct requester *a = f->state == FORWARD_PASSES ? f->requester : NULL;
+    if (a) {
+        a->streams_n--;
+        f->passed = forward_at(f);
+        f->begun = true;
+    }
     forward_route_end(m, f);
     leader_close(f);
     forward_leave_peer(f);
@@ -62,6 +71,8 @@ static void forward_renew(struct manager *m, struct forward *f, struct forward *
     f->got = 0;
     f->p_next = *repeat;
     *repeat = f;
+    if (a && requester_idle(a))
+        forwards_took(a);
 }
 
 static void forward_lost(struct manager *m, struct forward *f, const char *text) {
@@ -88,7 +99,7 @@ static void forward_repeat(struct manager *m, struct forward *f, const char *tex
     if (e == 0)
         return;
     followers_fail(m, f, DDICT_ELOST, text);
-    requester_reply(f->requester, &f->req, DDICT_ELOST, text);
+    forward_fail(f, DDICT_ELOST, text);
     forward_free(m, f);
 }
 

@@ -3,8 +3,8 @@
  * forward_lost.h - what a lost connection does to the forwards on it: they end, and their requesters
  * and followers are answered with DDICT_ELOST. A get or head in ASKED becomes NEW and is sent once
  * more, over a new connection: it changes nothing, and its key was kept. With --restarts so are all
- * that were sent as a whole, each time, and those whose value was on its way into a block: the owner
- * makes no change twice.
+ * that were sent as a whole, each time, and those whose value was on its way: the owner makes no
+ * change twice, and a value goes on behind what the requester has of it.
  */
 #ifndef DDICT_MANAGER_FORWARD_LOST_H
 #define DDICT_MANAGER_FORWARD_LOST_H

@@ -18,14 +18,14 @@ void reply_pass(const struct forward *f, const struct msg *r, const uint8_t *pay
 }
 
 void forward_fail(struct forward *f, int status, const char *text) {
-    if (f->state != FORWARD_PASSES) {
+    if (f->state != FORWARD_PASSES && !f->begun) {
         requester_reply(f->requester, &f->req, status, text);
         return;
     }
     struct msg out = {.type = MSG_DATA,
                       .flags = MSGF_LAST,
                       .id = f->req.id,
-                      .aux = f->got,
+                      .aux = forward_at(f),
                       .status = status,
                       .manager = f->from};
     requester_send(f->requester, &out, NULL, 0);

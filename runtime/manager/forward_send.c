@@ -23,7 +23,7 @@ static struct msg request_of(const struct forward *f) {
         r.flags |= MSGF_AGAIN;
     if (value || r.type == MSG_KEYS)
         r.val_len = f->allowed;
-    if (value && f->requester->m->setup->rma)
+    if (value && f->requester->m->setup->rma && !f->begun)
         r.flags |= MSGF_REMOTE;
     return r;
 }

@@ -39,10 +39,14 @@ struct forward {
     uint64_t again_ns;
     uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
     struct store_ref block;
-    bool caches;                         /* the block is to become a cached item */
-    struct rma_read *rma_read;           /* reads the value; NULL: the value comes in messages */
-    struct msg reply;                    /* header of a value in pieces */
-    uint64_t got, allowed;               /* bytes of the value that came, and that may come */
+    bool caches;               /* the block is to become a cached item */
+    struct rma_read *rma_read; /* reads the value; NULL: the value comes in messages */
+    struct msg reply;          /* header of a value in pieces */
+    uint64_t got, allowed;     /* bytes of the value that came, and that may come */
+    /* The requester has the reply, and so many bytes, from a connection that ended: what comes of
+     * them again is dropped. */
+    bool begun;
+    uint64_t passed;
     struct forward *leader;              /* see forward_followers.h */
     struct forward *followers, *follows; /* a leader's followers, linked by `follows` */
     /* list of gets, or of writes, whose hash is in the same bucket; same_prev NULL: in none */
@@ -85,6 +89,10 @@ bool forward_has_block(const struct forward *f);
 /* With --restarts, an owner that dies comes back: what was asked of it is asked again. */
 static inline bool forwards_return(const struct manager *m) {
     return m->setup->ledger;
+}
+/* Where the next byte for the requester is in the value. */
+static inline uint64_t forward_at(const struct forward *f) {
+    return f->got < f->passed ? f->passed : f->got;
 }
 /* A request that waits for its key does not count as work. */
 static inline bool forward_busy(const struct forward *f) {

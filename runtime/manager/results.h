@@ -28,6 +28,10 @@ struct results {   /* of one proxy */
 static inline bool result_fits(uint64_t id) {
     return (uint32_t)id < DD_RESULTS;
 }
+/* Its requester is a proxy that asks again when the connection ends. */
+static inline bool proxy_returns(const struct requester *a, uint64_t id) {
+    return a->kind == REQUESTER_PEER && a->m->setup->results && result_fits(id);
+}
 /* A later life knows all leases, and nothing has changed the heap yet: what an earlier life popped
  * is kept, and what it was carrying out when it died is entered. */
 void results_open(struct manager *m);

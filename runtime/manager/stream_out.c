@@ -9,6 +9,7 @@
 #include "faults.h"
 #include "manager.h"
 #include "requester.h"
+#include "results.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct stream_out {
     /* the connection for all messages of this reply; else the requester itself */
     struct requester *carrier;
     uint64_t id;
+    bool held; /* the requester would not ask again */
     const uint8_t *data;
     uint64_t len, sent, allowed;
     unsigned under_way; /* pieces that the socket has not taken */
@@ -48,7 +50,8 @@ static void stream_out_unlink(struct stream_out *g) {
     if (!*at)
         a->streams_out_end = at;
     timer_clear(&g->m->timers, &g->timer);
-    manager_holds(g->m, -1);
+    if (g->held)
+        manager_holds(g->m, -1);
     g->requester = NULL;
 }
 
@@ -111,7 +114,9 @@ static void stream_out_start(struct stream_out *g, struct requester *a, struct m
     g->ptr = ptr;
     *a->streams_out_end = g;
     a->streams_out_end = &g->next;
-    manager_holds(a->m, 1);
+    g->held = !proxy_returns(a, r->id);
+    if (g->held)
+        manager_holds(a->m, 1);
     r->flags = MSGF_STREAM;
     requester_send(g->carrier, r, NULL, 0);
     streams_out_pump(a);

@@ -395,6 +395,71 @@ START_TEST(who_waits_for_room_is_let_in_once) {
 }
 END_TEST
 
+/* --- values in pieces --- */
+#define LARGE_N   16u
+#define LARGE_LEN (1500u << 10)
+static unsigned char large[LARGE_LEN];
+
+/* Gets and views of the second half. */
+static void *is_reading_large(void *arg) {
+    unsigned char *buf = malloc(LARGE_LEN);
+    struct reader *r = arg;
+    while (r->rc >= 0 && !__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        unsigned i = LARGE_N / 2 + r->n++ % (LARGE_N / 2);
+        struct ddict_view v = {.data = buf};
+        size_t n = strlen(keys[i]);
+        r->rc = r->what ? ddict_view(d, keys[i], n, &v, 0, 20000)
+                        : ddict_get(d, keys[i], n, buf, LARGE_LEN, &v.len, NULL, 0, 20000);
+        if (r->rc == 0 && (v.len != LARGE_LEN || !value_is(v.data, LARGE_LEN, i)))
+            r->rc = -EBADMSG;
+        if (r->rc == 0 && r->what)
+            ddict_release(&v);
+    }
+    if (r->rc < 0)
+        fprintf(stderr, "large %u: %d %s\n", (unsigned)r->what, r->rc, ddict_errmsg());
+    free(buf);
+    return NULL;
+}
+
+/* Pops the first half, in time with the kills. */
+static void *is_popping_large(void *arg) {
+    struct reader *r = arg;
+    for (unsigned i = 0; r->rc == 0 && i < LARGE_N / 2; i++) {
+        struct ddict_view v;
+        usleep(100000);
+        r->rc = ddict_pop(d, keys[i], strlen(keys[i]), &v, 0, 20000);
+        if (r->rc == 0 && (v.len != LARGE_LEN || !value_is(v.data, LARGE_LEN, i)))
+            r->rc = -EBADMSG;
+        if (r->rc == 0)
+            ddict_release(&v);
+    }
+    return NULL;
+}
+
+START_TEST(values_in_pieces_come_whole) {
+    struct reader r[5] = {{.what = 0}, {.what = 0}, {.what = 1}, {.what = 1}, {.what = 2}};
+    begin();
+    for (unsigned i = 0; i < LARGE_N; i++) {
+        value_fill(large, LARGE_LEN, i);
+        ok(ddict_put(d, keys[i], strlen(keys[i]), large, LARGE_LEN, 0, 20000));
+    }
+    usleep(100000); /* the last turn of that is over */
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(pthread_create(&r[i].thread, NULL,
+                                        r[i].what < 2 ? is_reading_large : is_popping_large, &r[i]),
+                         0);
+    owner_kills(12);
+    pthread_join(r[4].thread, NULL);
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(r[i].thread, NULL);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_msg(r[i].rc == 0, "%zu: %d", i, r[i].rc);
+    ck_assert_int_eq(ddict_len(d, 20000), LARGE_N / 2);
+    end();
+}
+END_TEST
+
 /* The owner keeps no value that its proxy has got; a proxy that comes back asks for none. */
 START_TEST(what_was_popped_is_not_kept) {
     ddict_async_t *q;
@@ -438,6 +503,7 @@ int main(int argc, char **argv) {
                                   writers_that_wait_notice_no_kill,
                                   a_pop_that_waited_and_was_made_is_answered,
                                   who_waits_for_room_is_let_in_once,
+                                  values_in_pieces_come_whole,
                                   what_was_popped_is_not_kept};
     return tests_main("client_lives_far", argc, argv, tests, sizeof tests / sizeof *tests);
 }
