@@ -67,8 +67,9 @@ static void put_in_refuse(struct put_in *p, int status, const char *text) {
 static void put_in_late(struct timer *t) {
     struct put_in *p = (struct put_in *)(void *)((char *)t - offsetof(struct put_in, timer));
     const struct requester *a = p->requester;
-    /* The end of the value may be in its lane, behind answers that it has not read. */
-    if (a->ops->unread && a->ops->unread(a) &&
+    /* The end of the value may be in its lane, behind answers that it has not read. While a piece
+     * lands, the block can't be given up anyway, and whether its bytes come is the connection's. */
+    if ((p->landing || (a->ops->unread && a->ops->unread(a))) &&
         timer_after(&a->m->timers, t, DD_STREAM_MS * 1000000ull) == 0)
         return;
     put_in_refuse(p, -ETIMEDOUT, "the value of a streamed put did not come on for 30 s");
