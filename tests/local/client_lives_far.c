@@ -50,13 +50,17 @@ static void keys_put(void) {
     }
 }
 
-static void owner_kill(void) {
-    pid_t was = x.manager[OWNER];
+static void manager_kill(int m) {
+    pid_t was = x.manager[m];
     ck_assert(was > 0 && kill(was, SIGKILL) == 0);
     while (kill(was, 0) == 0) /* ddictd has waited for it */
         usleep(500);
     dict_managers(&x, d); /* asks it */
-    ck_assert_int_ne(x.manager[OWNER], was);
+    ck_assert_int_ne(x.manager[m], was);
+}
+
+static void owner_kill(void) {
+    manager_kill(OWNER);
 }
 
 static void owner_kills(unsigned times) {
@@ -395,6 +399,33 @@ START_TEST(who_waits_for_room_is_let_in_once) {
 }
 END_TEST
 
+static void *is_putting(void *arg) {
+    struct blocked *b = arg;
+    b->rc = ddict_put(d, b->key, strlen(b->key), "new", 3, 0, b->timeout_ms);
+    return NULL;
+}
+
+/* Ids of a proxy begin anew with its life: a result of an earlier life is not taken for its own. */
+START_TEST(a_proxy_that_came_back_asks_for_no_result_of_before) {
+    struct blocked put = {.key = keys[0], .timeout_ms = 20000};
+    char got[8];
+    size_t n = 0;
+    begin();
+    ok(ddict_put(d, keys[0], strlen(keys[0]), "old", 3, 0, 20000)); /* the second it asks */
+    usleep(1500000);                                                /* the answer is read */
+    manager_kill(PROXY);                                            /* the first of the next life */
+    ck_assert_int_eq(kill(x.manager[OWNER], SIGSTOP), 0);
+    ck_assert_int_eq(pthread_create(&put.thread, NULL, is_putting, &put), 0);
+    usleep(500000); /* the second is in the owner's socket, and goes with it */
+    owner_kill();
+    pthread_join(put.thread, NULL);
+    ck_assert_int_eq(put.rc, 0);
+    ok(ddict_get(d, keys[0], strlen(keys[0]), got, sizeof got, &n, NULL, 0, 20000));
+    ck_assert(n == 3 && memcmp(got, "new", 3) == 0);
+    end();
+}
+END_TEST
+
 /* --- values in pieces --- */
 #define LARGE_N   16u
 #define LARGE_LEN (1500u << 10)
@@ -503,6 +534,7 @@ int main(int argc, char **argv) {
                                   writers_that_wait_notice_no_kill,
                                   a_pop_that_waited_and_was_made_is_answered,
                                   who_waits_for_room_is_let_in_once,
+                                  a_proxy_that_came_back_asks_for_no_result_of_before,
                                   values_in_pieces_come_whole,
                                   what_was_popped_is_not_kept};
     return tests_main("client_lives_far", argc, argv, tests, sizeof tests / sizeof *tests);
