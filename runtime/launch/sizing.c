@@ -2,7 +2,6 @@
 /* sizing.c - judge the number of managers and the memory that a user asks for. */
 #include "sizing.h"
 
-#include <base/defaults.h>
 #include <base/size.h>
 
 #include <errno.h>
@@ -104,7 +103,7 @@ int ask_spill(const char *name, const char *text, size_t *dir_len, uint64_t *byt
 
 /* "1" or "0,2" of het:, up to its end or a colon; 0 or -EINVAL. */
 static int groups_parse(const char *text, size_t n, struct key_nodes *nodes) {
-    char copy[64], *word, *rest;
+    char copy[DD_COMPONENTS_MAX * 4], *word, *rest;
     uint64_t group;
 
     if (n == 0 || n >= sizeof copy || text[0] == ',' || text[n - 1] == ',')
@@ -112,7 +111,8 @@ static int groups_parse(const char *text, size_t n, struct key_nodes *nodes) {
     memcpy(copy, text, n);
     copy[n] = '\0';
     for (word = strtok_r(copy, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
-        if (nodes->groups == KEY_GROUPS || count_parse(word, 0, DD_COMPONENTS_MAX - 1, &group) < 0)
+        if (nodes->groups == DD_COMPONENTS_MAX ||
+            count_parse(word, 0, DD_COMPONENTS_MAX - 1, &group) < 0)
             return -EINVAL;
         nodes->group[nodes->groups++] = (int)group;
     }

@@ -7,6 +7,8 @@
 #ifndef DDICT_LAUNCH_SIZING_H
 #define DDICT_LAUNCH_SIZING_H
 
+#include <base/defaults.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,11 +38,10 @@ int ask_amount(const char *name, const char *text, struct amount *amount, char *
 int ask_spill(const char *name, const char *text, size_t *dir_len, uint64_t *bytes, char *why,
               size_t cap);
 /* Which nodes shall have keys. */
-#define KEY_GROUPS 16
 struct key_nodes {
     uint32_t first;  /* the first so many; 0: those of components */
     unsigned groups; /* so many of them, by the offset of --het-group */
-    int group[KEY_GROUPS];
+    int group[DD_COMPONENTS_MAX];
     uint64_t forward_mem; /* bytes on each of the others; 0: unsaid */
 };
 /* N[:SIZE] or het:G[,G...][:SIZE] */

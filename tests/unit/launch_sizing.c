@@ -72,6 +72,14 @@ START_TEST(the_nodes_with_keys_are_a_number_or_components) {
     ck_assert(n.first == 0 && n.groups == 1 && n.group[0] == 1 && n.forward_mem == 0);
     ck_assert_int_eq(ask_key_nodes("x", "het:2,0:4G", &n, why, sizeof why), 0);
     ck_assert(n.groups == 2 && n.group[0] == 2 && n.group[1] == 0 && n.forward_mem == 4ull << 30);
+    /* as many as a job can have */
+    char all[DD_COMPONENTS_MAX * 4 + 8] = "het:0";
+    for (unsigned k = 1; k < DD_COMPONENTS_MAX; k++)
+        snprintf(all + strlen(all), sizeof all - strlen(all), ",%u", k);
+    ck_assert_int_eq(ask_key_nodes("x", all, &n, why, sizeof why), 0);
+    ck_assert(n.groups == DD_COMPONENTS_MAX && n.group[DD_COMPONENTS_MAX - 1] == 127);
+    strcat(all, ",1");
+    refused(ask_key_nodes("--ddict-nodes", all, &n, why, sizeof why), "--ddict-nodes=");
 }
 END_TEST
 
