@@ -273,7 +273,7 @@ int command_read(char *const *argv, char *const *envp, int timeout_ms, char **te
         else if (rc < 0)
             dd_error(rc, "%s: %s", argv[0], strerror(-rc));
         else if (status != 0)
-            rc = dd_error(len > 0 ? -ENODATA : -EIO, "%s",
+            rc = dd_error(WIFEXITED(status) && len > 0 ? -ENODATA : -EIO, "%s",
                           tail[0] != '\0' ? tail : "Slurm's command failed without a word");
         else if (!*text && !(*text = calloc(1, 1)))
             rc = -ENOMEM;

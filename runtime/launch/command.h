@@ -32,8 +32,8 @@ int command_beside(const char *beside, const char *name, char *path, size_t cap)
 int command_spawn(char *const *argv, char *const *envp, int in, int out, int err);
 
 /* Run to the end and return its stdout (malloc'ed, 0-terminated, at most 8 MiB); 0, or a negative
- * code with the sentence set: -ENODATA if it failed and its stdout has an answer all the same, -EIO
- * if it failed without one. What else stands on stderr, such as a site's warning, does not count. */
+ * code with the sentence set: -ENODATA if it exited with a failure and its stdout has an answer all
+ * the same, -EIO if it failed otherwise. What else stands on stderr, such as a site's warning, does not count. */
 int command_read(char *const *argv, char *const *envp, int timeout_ms, char **text);
 
 #endif
