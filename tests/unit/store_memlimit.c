@@ -242,6 +242,33 @@ START_TEST(a_child_goes_on_with_the_files_that_it_keeps) {
 }
 END_TEST
 
+/* More than it may keep: it has closed them all, and finds anew. One file more is there by then, so
+ * that a limit gets the number that /proc/meminfo had. */
+START_TEST(a_child_that_keeps_no_file_finds_the_same_limits) {
+    int fds[MEMLIMIT_FDS];
+    v2_tree();
+    put_file("/cg/system.slice/memory.max", "%llu\n", 2 * GIB);
+    uint64_t is = room();
+    ck_assert_uint_lt(is, 2 * GIB);
+    ck_assert_uint_eq(memlimit_fds(fds, 1), 0);
+    put_file("/cg/system.slice/job_7/memory.high", "max\n");
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int fd = 3; fd < 1000; fd++) {
+            bool made_up = false;
+            for (int i = 0; i < files; i++)
+                made_up |= file[i].memory == fd;
+            if (!made_up)
+                close(fd);
+        }
+        _exit(room() == is ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
 START_TEST(a_limit_that_could_not_be_opened_is_looked_at_again) {
     const char *limit;
     v2_tree();
@@ -379,6 +406,7 @@ UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_
                memory_high_counts_as_a_limit, what_is_above_memory_high_is_slowed,
                a_look_at_the_limits_opens_nothing, to_look_again_closes_what_was_open,
                a_child_goes_on_with_the_files_that_it_keeps,
+               a_child_that_keeps_no_file_finds_the_same_limits,
                a_limit_that_could_not_be_opened_is_looked_at_again,
                the_limit_that_was_reached_is_named, file_pages_that_can_be_dropped_are_room,
                the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
