@@ -10,6 +10,7 @@
  *     late_del        a del is answered, and the key goes in a later turn
  *     twice           the next life of a manager carries out again a put that the one before had
  *                     answered
+ *     twice_newest    the same of the newest put, with no change behind it
  *     leases_unknown  the leases of every other client are not known: their blocks are used again
  *
  * One manager for each ddictd.
@@ -26,9 +27,9 @@
 #define VALUE_CAP 4096u
 #define KEPT      8u /* puts that the next life may find */
 
-enum { POP_LEAVES = 1, NEW_REPLACES, EARLY_ANSWER, LATE_DEL, TWICE, LEASES_UNKNOWN };
-static const char *const names[] = {"",         "pop_leaves", "new_replaces",  "early_answer",
-                                    "late_del", "twice",      "leases_unknown"};
+enum { POP_LEAVES = 1, NEW_REPLACES, EARLY_ANSWER, LATE_DEL, TWICE, TWICE_NEWEST, LEASES_UNKNOWN };
+static const char *const names[] = {"",         "pop_leaves", "new_replaces", "early_answer",
+                                    "late_del", "twice",      "twice_newest", "leases_unknown"};
 static unsigned mutant, chance;
 
 /* What outlives a manager; of ddictd, which forks it. */
@@ -80,6 +81,10 @@ __attribute__((constructor)) static void mutant_choose(void) {
         abort();
 }
 
+static bool puts_again(void) {
+    return mutant == TWICE || mutant == TWICE_NEWEST;
+}
+
 static bool now_and_then(void) {
     return ++chance % 8 == 0;
 }
@@ -119,7 +124,7 @@ static void put_keep(const struct store_ref *ref) {
 }
 
 int __wrap_store_open(struct store **out, int fd, int spill_fd, unsigned local_index) {
-    again = mutant == TWICE && ++shared->lives > 1 && shared->puts >= KEPT;
+    again = puts_again() && ++shared->lives > 1 && shared->puts >= KEPT;
     return __real_store_open(out, fd, spill_fd, local_index);
 }
 
@@ -137,7 +142,7 @@ int __wrap_store_commit(struct store *s, struct store_ref *ref, enum store_mode 
         return 0;
     }
     int e = __real_store_commit(s, ref, mode, version);
-    if (e == 0 && mutant == TWICE)
+    if (e == 0 && puts_again())
         put_keep(ref);
     return e;
 }
@@ -176,7 +181,8 @@ bool __wrap_store_work(struct store *s) {
     if (late.on && late.turns++ > 0)
         late_do();
     if (again) {
-        struct put *p = &shared->put[shared->puts % KEPT]; /* the oldest */
+        struct put *p =
+            &shared->put[(shared->puts - (mutant == TWICE_NEWEST)) % KEPT]; /* or the oldest */
         again = false;
         value_put(s, p->key, p->key_len, p->value, p->val_len, p->tag);
     }

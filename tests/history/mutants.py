@@ -19,6 +19,7 @@ MUTANTS = {
     "early_answer": "a put that is answered before the swing",
     "late_del": "a del that is answered before the key goes",
     "twice": "a put that the next life carries out again",
+    "twice_newest": "the newest put that the next life carries out again",
     "leases_unknown": "a block that is used again under a reader",
 }
 
@@ -27,7 +28,7 @@ def histories(mutant, seconds):
     """Of that ddictd, until one has no explanation: (its text, seconds); None: all had."""
     rng, began = random.Random(history.SEED), time.monotonic()
     while time.monotonic() - began < seconds:
-        dies = mutant in ("twice", "")
+        dies = mutant in ("twice", "twice_newest", "")
         nemeses = ["manager_killed"] if dies else []
         how = dict(words=["small"], pause_us=1000) if dies else dict(pause_us=100)
         if mutant == "leases_unknown":
