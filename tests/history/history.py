@@ -94,7 +94,10 @@ class Round:
         self.workers[i] = self.start(p.node)
 
     def worker_stopped(self):
-        self.stop(self.rng.choice(self.workers).pid, self.rng.uniform(0.02, 3))
+        p = self.rng.choice(self.workers)
+        p.send_signal(signal.SIGSTOP)
+        # Popen knows whether it was waited for: its pid may be another process's by then
+        self.later.append((time.monotonic() + self.rng.uniform(0.02, 3), lambda: p.send_signal(signal.SIGCONT)))
 
     def ddictd_stopped(self):
         self.stop(self.rng.choice(self.d.nodes).proc.pid, self.rng.uniform(0.02, 3))
