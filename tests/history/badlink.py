@@ -23,7 +23,7 @@ class BadLink(Link):
         self.fds, self.over = [], threading.Event()
         self.delay = self.loss = self.reorder = 0
         self.frames = Counter()
-        self.carrier = threading.Thread(target=self.carry)
+        self.carrier, self.error = threading.Thread(target=self.carry_on), None
 
     def join(self):
         for i, name in enumerate(self.names):
@@ -37,6 +37,12 @@ class BadLink(Link):
     def bad(self, delay=0, loss=0, reorder=0):
         """Seconds; shares of the frames that are lost, and that overtake those before them."""
         self.delay, self.loss, self.reorder = delay, loss, reorder
+
+    def carry_on(self):
+        try:
+            self.carry()
+        except Exception as e:  # __exit__() says it
+            self.error = e
 
     def carry(self):
         late, last, n = [], [0, 0], 0
@@ -75,3 +81,5 @@ class BadLink(Link):
         for fd in self.fds:
             os.close(fd)
         super().__exit__(*error)
+        if self.error and not any(error):
+            raise self.error
