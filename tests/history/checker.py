@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""linear.py itself: histories that are right and such that are not, written by hand; small random ones against all orders; and large right ones of a simulated dictionary, with one answer changed."""
+"""linear.py itself: histories that are right and wrong ones, written by hand; small random ones against all orders; and large right ones of a simulated dictionary, with one answer changed."""
 import errno
 import itertools
 import os
