@@ -278,6 +278,15 @@ judge() { # N
     [ -z "$said" ] || has "$name ($scope): the program says it" "$said"
 }
 
+# Why a process may be left: what slurmctld and the slurmd of its node said last.
+slurmds_say() {
+    local name
+    for name in slurmctld $(awk '$1 == "process" && !seen[$2]++ { print "slurmd-" $2 }' "$ends/left"); do
+        echo "# --- $name"
+        tail -n 40 "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/log/$name.log" 2>&1 | cut -c1-200 | sed 's/^/# /'
+    done
+}
+
 rows_end() { # SENTENCE
     local i n
     while jobs -rp | grep -qvx "${watcher-0}"; do wait -n; done
@@ -293,7 +302,7 @@ rows_end() { # SENTENCE
     done
     judged=${#names[@]}
     cp "$ends/left" "$out"
-    if [ -s "$out" ] && ! slurm_forgot; then not_ok "$*"; else ok "$*"; fi
+    if [ -s "$out" ] && ! slurm_forgot; then not_ok "$*"; slurmds_say; else ok "$*"; fi
     sub sinfo -h -o '%D %T' | paste -sd, >"$ends/nodes"
     for ((n = 0; n < judged; n++)); do [ -e "$ends/$n.nodes" ] || cp "$ends/nodes" "$ends/$n.nodes"; done
 }
