@@ -266,6 +266,7 @@ def managers_that_are_killed_and_started_again():
         nodes, words = RNG.choice([(1, ["small"]), (2, ["small"]), (2, []), (2, ["tiny"])]) if LONG else (1, ["small"])
         a_round(RNG, left, ["manager_killed", "manager_killed", "worker_killed"], nodes=nodes, args=["--restarts", "16"], may_end=True, words=words, pause_us=1500)
     until(2 * SHARE, one)
+    check(TOTAL["manager_killed"] > 3 * TOTAL["ended"], "%d of %d deaths ended the dictionary" % (TOTAL["ended"], TOTAL["manager_killed"]))
 
 
 def processes_that_stand_still_or_die_on_two_nodes():
