@@ -184,6 +184,8 @@ static bool wants_block(const struct forward *f, const struct msg *r) {
 
 /* A block for the value of reply r; false: it does not go into a block. */
 static bool block_reserve(struct manager *m, struct forward *f, const struct msg *r) {
+    if (f->begun) /* the requester has a reply, and a part of the value */
+        return false;
     f->caches = f->requester && f->epoch &&
                 cache_reserve(m, f->epoch, f->key, f->req.key_len, r, &f->block);
     return f->caches ||

@@ -89,7 +89,7 @@ static void forward_repeat(struct manager *m, struct forward *f, const char *tex
     uint64_t now = clock_ns(), us = (now - (f->again_ns ? f->again_ns : f->began)) / 1000;
     int e;
     if (!forward_busy(f))
-        f->req.aux -= us < f->req.aux ? us : f->req.aux;
+        f->req.aux = us < f->req.aux ? f->req.aux - us : 1; /* 0 would not wait at all */
     f->again_ns = now;
     struct peer *p = peer_get(m, f->from, &e);
     if (p)

@@ -65,7 +65,9 @@ static bool slot_take(struct forwards *t, struct forward *f) {
     }
     uint32_t i = t->unused_n ? t->unused[--t->unused_n] : t->n++;
     t->slot[i] = f;
-    f->id = ++t->generation << 32 | i;
+    if ((uint32_t)++t->generation == 0) /* id 0 is none */
+        ++t->generation;
+    f->id = t->generation << 32 | i;
     return true;
 }
 

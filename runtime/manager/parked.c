@@ -228,7 +228,7 @@ static int parked_resume(struct requester *a, const struct parked *q, uint32_t t
     uint64_t hash = m.key_len ? key_hash(q->bytes, m.key_len) : 0,
              gone = (timers_now(&a->m->timers) - q->since) / 1000;
     if (m.flags & MSGF_WAIT)
-        m.aux -= gone < m.aux ? gone : m.aux;
+        m.aux = gone < m.aux ? m.aux - gone : 1; /* 0 would not wait at all */
     else if (m.patience_ms)
         m.patience_ms -= gone / 1000 < m.patience_ms ? (uint32_t)(gone / 1000) : m.patience_ms - 1;
     return forward_begin(a, &m, q->bytes, q->bytes, hash, to);

@@ -293,9 +293,10 @@ void peers_reap(struct manager *m) {
                                      : dd_strerror(p->down));
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
         links_free(p);
-        p->down = 0;
         p->vain = p->heard ? 1 : p->vain + 1;
-        bool again = !m->setup->ledger || p->vain <= DD_PEER_TRIES;
+        bool broken = p->down == DDICT_EPROTO; /* it would be so again */
+        bool again = !m->setup->ledger || (p->vain <= DD_PEER_TRIES && !broken);
+        p->down = 0;
         peers_use->lost(m, p, text, again && !m->ending);
         m->up->unstall(m);
     }

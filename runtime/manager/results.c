@@ -30,7 +30,7 @@ static void item_drop(struct manager *m, struct result *r) {
 /* The result of this request, or NULL. */
 static struct result *result_find(const struct manager *m, uint64_t who, uint64_t id) {
     struct result *r = result_fits(id) ? &results_of(m, who)->at[(uint32_t)id] : NULL;
-    return r && r->id == id ? r : NULL;
+    return r && id && r->id == id ? r : NULL;
 }
 
 static void result_write(struct results *p, struct result *r, uint64_t id, uint64_t version,
