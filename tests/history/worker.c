@@ -214,6 +214,8 @@ static void pop_one(unsigned key) {
     uint64_t at = now_ns();
     if (rc == 0)
         view_taken(c, &v);
+    if (rc == DDICT_ENOKEY && wait)
+        rc = -ECANCELED; /* DDICT_SURE: nothing was popped, though a long value may be there */
     call_end(c, rc, at);
 }
 
