@@ -242,25 +242,19 @@ START_TEST(a_child_goes_on_with_the_files_that_it_keeps) {
 }
 END_TEST
 
-/* More than it may keep: it has closed them all, and finds anew. One file more is there by then, so
- * that a limit gets the number that /proc/meminfo had. */
+/* More than it may keep: it has closed them all, and finds anew. There is one more by then, so that
+ * the last limit gets the number that /proc/meminfo had. */
 START_TEST(a_child_that_keeps_no_file_finds_the_same_limits) {
     int fds[MEMLIMIT_FDS];
     v2_tree();
     put_file("/cg/system.slice/memory.max", "%llu\n", 2 * GIB);
     uint64_t is = room();
-    ck_assert_uint_lt(is, 2 * GIB);
-    ck_assert_uint_eq(memlimit_fds(fds, 1), 0);
+    size_t n = memlimit_fds(fds, MEMLIMIT_FDS);
     put_file("/cg/system.slice/job_7/memory.high", "max\n");
     pid_t pid = fork();
     if (pid == 0) {
-        for (int fd = 3; fd < 1000; fd++) {
-            bool made_up = false;
-            for (int i = 0; i < files; i++)
-                made_up |= file[i].memory == fd;
-            if (!made_up)
-                close(fd);
-        }
+        for (size_t i = 0; i < n; i++)
+            close(fds[i]);
         _exit(room() == is ? 0 : 1);
     }
     int status;
