@@ -111,10 +111,13 @@ static void at_each(const char *step) {
         char die[32];
         sprintf(die, "%s:%u", step, n);
         begin(1, die);
+        pid_t first = x.manager[0];
         for (unsigned i = 0; i < 30; i++) {
             ok(set(i % 2 == 0));
             state_check(i % 2 == 0);
         }
+        dict_managers(&x, d);
+        ck_assert_msg(x.manager[0] != first, "no life ended");
         end();
     }
 }
