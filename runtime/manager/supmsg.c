@@ -48,9 +48,15 @@ int sup_recv(int fd, struct sup_msg *m, int *fds, int max) {
         .msg_iov = &iov, .msg_iovlen = 1, .msg_control = ctl.buf, .msg_controllen = sizeof ctl.buf};
     ssize_t n;
     int got = 0;
-    do
+    bool reset = false;
+    for (;;) {
         n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+        if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
+            break;
+        /* the other end has died, and had not read all: the kernel says so once, before what that
+         * end has sent */
+        reset |= errno == ECONNRESET;
+    }
     if (n < 0)
         return -errno;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c; c = CMSG_NXTHDR(&h, c)) {

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define MESSAGES_TURN 64u /* of one manager, before others are heard */
 
 struct unsent {
     struct unsent *next;
@@ -115,13 +118,10 @@ static void manager_unsent_flush(struct local_manager *mgr) {
     io_change(mgr->s->epoll_fd, &mgr->sock, EPOLLIN);
 }
 
-static void manager_socket_ready(struct io_handler *io, uint32_t events) {
-    struct local_manager *mgr =
-        (struct local_manager *)(void *)((char *)io - offsetof(struct local_manager, sock));
+/* Up to `most` of what it has said. */
+static void manager_messages_take(struct local_manager *mgr, unsigned most) {
     static struct sup_msg m;
-    if (events & EPOLLOUT)
-        manager_unsent_flush(mgr);
-    for (int i = 0; i < 64 && mgr->sock.fd >= 0; i++) {
+    for (unsigned i = 0; i < most && mgr->sock.fd >= 0; i++) {
         int n = sup_recv(mgr->sock.fd, &m, NULL, 0);
         if (n == -EAGAIN)
             return;
@@ -131,6 +131,14 @@ static void manager_socket_ready(struct io_handler *io, uint32_t events) {
         }
         handlers.message(mgr, &m);
     }
+}
+
+static void manager_socket_ready(struct io_handler *io, uint32_t events) {
+    struct local_manager *mgr =
+        (struct local_manager *)(void *)((char *)io - offsetof(struct local_manager, sock));
+    if (events & EPOLLOUT)
+        manager_unsent_flush(mgr);
+    manager_messages_take(mgr, MESSAGES_TURN);
 }
 
 /* --- start --- */
@@ -395,6 +403,9 @@ int managers_start(struct supervisor *s, struct manager_handlers to) {
 
 /* --- end --- */
 static void manager_ended(struct local_manager *mgr, int status) {
+    /* its last words may say why it ends */
+    if (mgr->s->stage != STAGE_OVER)
+        manager_messages_take(mgr, UINT_MAX);
     mgr->gone = true;
     mgr->pid = 0;
     manager_socket_close(mgr);

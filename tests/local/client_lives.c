@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static bool stop; /* atomic */
@@ -202,6 +204,52 @@ START_TEST(one_death_too_many_ends_it) {
         fails(DDICT_ELOST, ddict_put(d, key, n, "", 0, 0, 20000));
         ck_assert(strstr(ddict_errmsg(), "died (signal 9)"));
     }
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
+/* All memory that ddictd, and what it starts, may map is used up. */
+static void memory_limit(pid_t p) {
+    char path[64], line[128];
+    unsigned long kb = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)p);
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    while (kb == 0 && fgets(line, sizeof line, f))
+        (void)!sscanf(line, "VmSize: %lu", &kb);
+    fclose(f);
+    struct rlimit most = {.rlim_cur = (kb + 8192) * 1024, .rlim_max = RLIM_INFINITY};
+    ck_assert_int_eq(prlimit(p, RLIMIT_AS, &most, NULL), 0);
+}
+
+static void state_await(pid_t p, bool stopped) {
+    int status;
+    ck_assert_int_eq(waitpid(p, &status, stopped ? WUNTRACED : WCONTINUED), p);
+    ck_assert(stopped ? WIFSTOPPED(status) : WIFCONTINUED(status));
+}
+
+/*
+ * A life that can't open its arena says why, and exits; ddictd hears of both at once, of the exit
+ * first. It ends the dictionary with the reason, and tries no further life.
+ */
+START_TEST(a_life_that_can_not_begin_says_why) {
+    setenv("DDICT_TEST_READY_MS", "500", 1);
+    begin(1, 1, "1");
+    unsetenv("DDICT_TEST_READY_MS");
+    quiet_wait();
+    memory_limit(x.pid[0]);
+    x.broken = true;
+    manager_kill(0);
+    usleep(200000); /* the next life sleeps before it says so */
+    ck_assert_int_eq(kill(x.pid[0], SIGSTOP), 0);
+    state_await(x.pid[0], true);
+    ck_assert_int_eq(kill(x.pid[0], SIGCHLD), 0); /* it will look who has ended, before all else */
+    usleep(1500000);
+    ck_assert_int_eq(kill(x.pid[0], SIGCONT), 0);
+    state_await(x.pid[0], false);
+    fails(DDICT_ELOST, ddict_put(d, "k", 1, "", 0, 0, 20000));
+    ck_assert_msg(strstr(ddict_errmsg(), "can not start again"), "%s", ddict_errmsg());
     ddict_detach(d);
     dict_stop(&x);
 }
@@ -399,6 +447,7 @@ int main(int argc, char **argv) {
                                   queues_and_freeze_and_events_go_on,
                                   other_nodes_connect_again,
                                   one_death_too_many_ends_it,
+                                  a_life_that_can_not_begin_says_why,
                                   a_death_that_takes_a_request_along_ends_it,
                                   writers_notice_no_kill,
                                   a_request_that_was_begun_is_carried_out,

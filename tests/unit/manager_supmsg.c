@@ -108,7 +108,21 @@ START_TEST(empty_full_short_and_ended_are_told_apart) {
 }
 END_TEST
 
+/* The kernel says first that the other end has died with something unread. */
+START_TEST(what_was_said_before_a_death_arrives) {
+    m = (struct sup_msg){.type = SUP_GO};
+    ck_assert_int_eq(sup_send(pair[0], &m, NULL, 0), 0);
+    m = (struct sup_msg){.type = SUP_READY, .status = -5};
+    ck_assert_int_eq(sup_send(pair[1], &m, NULL, 0), 0);
+    close(pair[1]);
+    pair[1] = dup(pair[0]); /* for after() */
+    ck_assert_int_eq(sup_recv(pair[0], &got, NULL, 0), 0);
+    ck_assert(got.type == SUP_READY && got.status == -5);
+    ck_assert_int_eq(sup_recv(pair[0], &got, NULL, 0), -ECONNRESET);
+}
+END_TEST
+
 UNIT_MAIN_WITH("manager_supmsg", before, after, a_message_arrives_with_its_descriptors,
                a_message_whose_descriptors_find_no_room_is_told_apart,
                surplus_descriptors_are_closed, figures_travel_whole,
-               empty_full_short_and_ended_are_told_apart)
+               empty_full_short_and_ended_are_told_apart, what_was_said_before_a_death_arrives)
