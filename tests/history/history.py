@@ -3,7 +3,7 @@
 """Histories: workers (worker.c) call what they like on a few keys, while managers, workers, ddictds and links are killed, stopped and cut; linear.py then says whether some order of the calls explains
 all answers. What nobody can know, of calls that ran out of time, were lost or were under way in a killed process, may have taken effect or not.
 
-    make check TESTS=tests/history/history.py      in a build folder: some 15 s
+    make check TESTS=tests/history/history.py      in a build folder: some 20 s
     make history HISTORY_SECONDS=1800              longer, with more nemeses
     HISTORY_SEED=N                                 draw the same nemeses, though not the same moments
     HISTORY_KEEP=DIR                               keep the notes of a history without explanation there, for linear.py
@@ -13,6 +13,7 @@ be, the calls of that dictionary are checked and another one goes on; the figure
 """
 import os
 import random
+import select
 import shutil
 import signal
 import subprocess
@@ -30,11 +31,16 @@ from outage import Link  # noqa: E402
 from badlink import BadLink  # noqa: E402
 
 WORKER = os.path.join(BUILD, "tests", "history", "worker")
-SECONDS = float(os.environ.get("HISTORY_SECONDS", "15"))
+SECONDS = float(os.environ.get("HISTORY_SECONDS", "18"))
 SEED = int(os.environ.get("HISTORY_SEED", "0")) or random.SystemRandom().getrandbits(31)
 LONG = SECONDS > 60
 LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
 KEYS = 6
+
+
+def comm_of(pid):
+    with open("/proc/%d/comm" % pid) as f:
+        return f.read().strip()
 
 
 class Unexplained(Failed):
@@ -44,14 +50,17 @@ class Unexplained(Failed):
 class Round:
     """One dictionary, its workers, and what is done to them."""
 
-    def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=()):
+    def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=(), at=None):
+        """at: the nodes that have workers; None: all."""
         self.d, self.folder, self.rng, self.link, self.words, self.pause_us = d, folder, rng, link, words, pause_us
         self.clients = 0
         self.did = Counter()
         self.over = None      # why the dictionary has ended
         self.later = []       # (when, what to undo)
         self.files = []
-        self.workers = [self.start(i % d.n) for i in range(workers)]
+        self.deaths = []      # (when a manager was killed, when it was gone, its number), in ns
+        self.at = list(range(d.n)) if at is None else at
+        self.workers = [self.start(self.at[i % len(self.at)]) for i in range(workers)]
 
     def start(self, node):
         self.clients += 1
@@ -65,8 +74,8 @@ class Round:
 
     # --- nemeses; each undoes itself later ---
 
-    def manager(self):
-        pids = managers_of(self.rng.choice(self.d.nodes).proc.pid)
+    def manager(self, nodes=None):
+        pids = managers_of(self.rng.choice(nodes or self.d.nodes).proc.pid)
         return self.rng.choice(pids) if pids else None
 
     def signal(self, pid, number):
@@ -80,8 +89,27 @@ class Round:
         self.signal(pid, signal.SIGSTOP)
         self.later.append((time.monotonic() + seconds, lambda: self.signal(pid, signal.SIGCONT)))
 
+    def kill(self, pid):
+        """A manager."""
+        try:
+            number, fd = int(comm_of(pid).rsplit(":", 1)[1]), os.pidfd_open(pid)
+        except (OSError, TypeError):  # it has just died, or there is none
+            return
+        when = time.monotonic_ns()
+        signal.pidfd_send_signal(fd, signal.SIGKILL)
+        select.select([fd], [], [], 10)
+        self.deaths.append((when, time.monotonic_ns(), number))
+        os.close(fd)
+
     def manager_killed(self):
-        self.signal(self.manager(), signal.SIGKILL)
+        self.kill(self.manager())
+
+    def owner_killed(self):
+        """One of a node without workers: all are asked through proxies."""
+        self.kill(self.manager([n for i, n in enumerate(self.d.nodes) if i not in self.at]))
+
+    def proxy_killed(self):
+        self.kill(self.manager([self.d.nodes[i] for i in self.at]))
 
     def manager_stopped(self):
         self.stop(self.manager(), self.rng.uniform(0.02, 1.5))
@@ -195,18 +223,32 @@ class Round:
             p.kill()
             p.wait()
 
+    def recoveries(self, calls):
+        """For each death of a manager, in ms: from the kill to the end of the first call that began behind it and that this manager has answered; None: there was none."""
+        answers = {}
+        for c in calls:
+            if c.ended is not None and c.code not in linear.OPEN and c.code not in linear.NOTHING and c.verb not in (linear.GET, linear.HAS):  # these are read in place
+                answers.setdefault(c.owner, []).append((c.began, c.ended))
+        return [min(((ended - killed) / 1e6 for began, ended in answers.get(number, []) if began > killed and ended > gone), default=None) for killed, gone, number in self.deaths]
+
     def judge(self):
+        calls = [c for path in self.files if os.path.exists(path) for c in linear.read_file(path)]
         try:
-            counts = linear.check_history([c for path in self.files if os.path.exists(path) for c in linear.read_file(path)])
+            counts = linear.check_history(calls)
         except linear.Unexpected as e:
             keep = os.environ.get("HISTORY_KEEP")
             if keep:
                 shutil.copytree(self.folder, keep, dirs_exist_ok=True)
             raise Unexplained("%s\n    (after %s; %s)" % (e, dict(self.did), self.over or "the dictionary lived"))
+        found = self.recoveries(calls)
+        RECOVERED.extend(ms for ms in found if ms is not None)
+        counts["deaths"] = len(found)
+        counts["restarts"] = sum("was started again" in line for node in self.d.nodes for line in node.lines)
         return counts
 
 
 TOTAL = Counter()
+RECOVERED = []  # ms
 
 
 def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, **how):
@@ -237,13 +279,21 @@ def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem
     return r
 
 
+def recovery():
+    ms = sorted(RECOVERED)
+    return "p50 %.1f ms, p99 %.1f ms, most %.1f ms, of %d" % (ms[len(ms) // 2], ms[len(ms) * 99 // 100], ms[-1], len(ms))
+
+
 def until(seconds, one):
     """Rounds of it, for so long."""
     end = time.monotonic() + seconds
     TOTAL.clear()
+    RECOVERED.clear()
     while (left := end - time.monotonic()) > 0.5:
         one(min(left, 20))
     print("# " + ", ".join("%s %d" % item for item in sorted(TOTAL.items())), flush=True)
+    if RECOVERED:
+        print("# from a kill to the first answer: " + recovery(), flush=True)
     check(TOTAL["answered"] > 20 * seconds, "only %d answers" % TOTAL["answered"])
 
 
@@ -258,15 +308,23 @@ def no_links():
 
 RNG = random.Random(SEED)
 LINKS = LONG and no_links() is None
-SHARE = SECONDS / (8 if LINKS else 5)
+SHARE = SECONDS / (9 if LINKS else 6)
 
 
 def managers_that_are_killed_and_started_again():
     def one(left):
         nodes, words = RNG.choice([(1, ["small"]), (2, ["small"]), (2, []), (2, ["tiny"])]) if LONG else (1, ["small"])
-        a_round(RNG, left, ["manager_killed", "manager_killed", "worker_killed"], nodes=nodes, args=["--restarts", "16"], may_end=True, words=words, pause_us=1500)
+        a_round(RNG, left, ["manager_killed", "manager_killed", "worker_killed"], pace=0.5, nodes=nodes, args=["--restarts", "16"], may_end=True, words=words, pause_us=1500)
     until(2 * SHARE, one)
     check(TOTAL["manager_killed"] > 3 * TOTAL["ended"], "%d of %d deaths ended the dictionary" % (TOTAL["ended"], TOTAL["manager_killed"]))
+
+
+def owners_that_are_killed_while_other_nodes_ask():
+    """Where a proxy dies with a forward, or an owner with a value in pieces, the dictionary ends."""
+    def one(left):
+        a_round(RNG, left, ["owner_killed"] * 4 + ["proxy_killed", "worker_killed"], pace=0.5, nodes=RNG.choice([2, 3]), managers=1, args=["--restarts", "16"], may_end=True,
+                words=RNG.choice([["small"], ["tiny"]]) if LONG else ["small"], pause_us=1500, at=[0])
+    until(SHARE, one)
 
 
 def processes_that_stand_still_or_die_on_two_nodes():
@@ -276,7 +334,7 @@ def processes_that_stand_still_or_die_on_two_nodes():
 
 def memory_that_is_full():
     until(SHARE, lambda left: a_round(RNG, left, ["worker_killed"], managers=1, mem="4M", ballast=165))
-    check(TOTAL["refused"] > 0, "no call was refused")
+    check(TOTAL["full"] > 0, "no call found the memory full")
 
 
 def times_that_are_too_short():
@@ -305,7 +363,7 @@ def losses_that_end_it():
 
 if __name__ == "__main__":
     print("# HISTORY_SEED=%d" % SEED, flush=True)
-    TESTS = [managers_that_are_killed_and_started_again, processes_that_stand_still_or_die_on_two_nodes, memory_that_is_full, times_that_are_too_short]
+    TESTS = [managers_that_are_killed_and_started_again, owners_that_are_killed_while_other_nodes_ask, processes_that_stand_still_or_die_on_two_nodes, memory_that_is_full, times_that_are_too_short]
     if LINKS:
         TESTS += [links_that_are_cut_and_bad, losses_that_end_it]
     elif LONG:

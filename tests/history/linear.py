@@ -22,10 +22,10 @@ CODES = {0: "done", ENOKEY: "no such key", EEXISTS: "there already", EFULL: "ful
 NOTHING = {EFULL, EVIEWS, EFROZEN, -errno.ENOMEM, -errno.EAGAIN, -errno.ECANCELED}  # nothing has happened, whatever the key held
 OPEN = {-errno.ETIMEDOUT, EGONE, ELOST}                                          # it may have, or may yet
 
-HEAD = struct.Struct("<QII48x")
+HEAD = struct.Struct("<QII48s")
 CALL = struct.Struct("<QQBBHiQQQiIQ")
-# ended None: it has not, or nobody knows what it did; wrote and read: numbers of values
-Call = namedtuple("Call", "client verb key began ended code wrote read how timeout_ms version length", defaults=(0, 0, 0, 0, 0, 0))
+# ended None: it has not, or nobody knows what it did; wrote and read: numbers of values; owner: the manager of the key
+Call = namedtuple("Call", "client verb key began ended code wrote read how timeout_ms version length owner", defaults=(0, 0, 0, 0, 0, 0, None))
 
 
 class Unexpected(Exception):
@@ -35,13 +35,13 @@ class Unexpected(Exception):
 def read_file(path):
     """The calls of one worker."""
     with open(path, "rb") as f:
-        magic, client, n = HEAD.unpack(f.read(HEAD.size).ljust(HEAD.size, b"\0"))
+        magic, client, n, owner = HEAD.unpack(f.read(HEAD.size).ljust(HEAD.size, b"\0"))
         data = f.read(n * CALL.size)
     if magic == 0:  # killed before it began
         return []
     found = []
     for began, ended, verb, how, key, timeout_ms, wrote, read, version, code, _, length in CALL.iter_unpack(data):
-        found.append(Call(client, verb, key, began, ended or None, code if ended else -errno.ETIMEDOUT, wrote, read, how, timeout_ms if ended else -1, version, length))
+        found.append(Call(client, verb, key, began, ended or None, code if ended else -errno.ETIMEDOUT, wrote, read, how, timeout_ms if ended else -1, version, length, owner[key]))
     return found
 
 
@@ -301,6 +301,8 @@ def check_history(calls):
         check_versions(mine)
     counts = Counter(calls=len(calls))
     for c in calls:
+        counts["lost"] += c.code == ELOST
+        counts["full"] += c.code == EFULL
         counts["unknown" if c.ended is None or c.code in OPEN else "refused" if c.code in NOTHING else "answered"] += 1
     return counts
 

@@ -11,14 +11,15 @@
 
 #define RECORD_MAGIC 0x31545349484444ull /* "DDHIST1" */
 #define RECORD_CALLS (1u << 18)          /* a worker ends when it has made so many */
+#define RECORD_KEYS  48u
 
 enum verb { VERB_PUT = 1, VERB_NEW, VERB_EXISTING, VERB_GET, VERB_DEL, VERB_POP, VERB_HAS };
 #define VALUE_TORN 0xffffffffull /* the number of a value whose bytes are not one's; 0: none */
 
 struct record_head {
     uint64_t magic;
-    uint32_t client, calls; /* calls: that have begun */
-    uint64_t room[6];
+    uint32_t client, calls;     /* calls: that have begun */
+    uint8_t owner[RECORD_KEYS]; /* the manager of each key */
 };
 
 struct call {

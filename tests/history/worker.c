@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define VALUE_MAX (300u << 10)
-#define KEYS_MAX  64u
+#define KEYS_MAX  40u
 #define LONG_MS   20000
 #define HELD      16u
 #define LOST_MAX  50 /* calls in sequence that give DDICT_ELOST: the dictionary is */
@@ -123,6 +123,12 @@ static void call_end(struct call *c, int64_t code, uint64_t at) {
 
 static size_t name_of(char *name, unsigned key) {
     return (size_t)sprintf(name, "contended key %u", key);
+}
+
+static void owners_note(void) {
+    char name[32];
+    for (unsigned i = 0; i < keys; i++)
+        head->owner[i] = (uint8_t)ddict_owner(d, name, name_of(name, i));
 }
 
 static int some_ms(void) {
@@ -326,6 +332,7 @@ int main(int argc, char **argv) {
     }
     if (ddict_attach(&d, NULL, LONG_MS) < 0)
         return 2;
+    owners_note();
     get_all();
     while (!stop && lost < LOST_MAX && head->calls + 2 * KEYS_MAX < RECORD_CALLS) {
         step();
