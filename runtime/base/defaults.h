@@ -244,6 +244,10 @@
 /* bytes that a lane may have aside for a manager that does not move: a few rings; its client stops
  * when it is told */
 #define DD_PARK_BYTES (4u << 20)
+/* bytes of values of a lane that are kept to be sent again (--restarts) while they are on their way
+ * to other nodes, and as many of values that wait for room there: what a fast network has under way
+ * in a third of a millisecond */
+#define DD_COPIES_MAX (4u << 20)
 /* bytes queued to one peer before requests of clients wait */
 #define DD_PEER_INFLIGHT (4u << 20)
 

@@ -113,12 +113,12 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
     struct manager *m = a->m;
     bool waits = req->flags & MSGF_WAIT, get = req->type == MSG_GET;
     int e = 0;
-    if (waits && forward_waits_full(a, req->type)) {
+    if (waits && forward_waits_full(a, req)) {
         requester_reply(a, req, DDICT_EBUSY,
                         "as many requests of this process wait at managers of other nodes as may");
         return TAKE_DONE;
     }
-    if (!waits && forwards_full(a, to))
+    if (!waits && forwards_full(a, req, to))
         return TAKE_STALL;
     struct forward *leader = get && !waits ? leader_find(m, to, key, req->key_len, hash) : NULL;
     struct peer *p = leader ? NULL : peer_get(m, to, &e);

@@ -119,6 +119,10 @@ static unsigned *wait_count(struct requester *a, const struct forward *f) {
     return f->req.type == MSG_EVENTS ? &a->forward_events_n : &a->forward_waits_n;
 }
 
+static size_t *copies_count(struct requester *a, const struct forward *f) {
+    return forward_busy(f) ? &a->forward_copies : &a->forward_wait_copies;
+}
+
 static void list_append(struct requester *a, struct forward *f) {
     f->a_next = NULL;
     f->a_prev = a->forwards_end;
@@ -134,19 +138,27 @@ static void list_remove(struct requester *a, struct forward *f) {
         a->forwards_end = f->a_prev;
 }
 
+uint32_t forward_copies(const struct manager *m, const struct msg *req) {
+    return forwards_return(m) ? req->len - MSG_HEADER - req->key_len : 0;
+}
+
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
                             const uint8_t *value, uint64_t hash, uint32_t to) {
-    size_t key_len = key ? req->key_len : 0,
-           value_len = value ? req->len - MSG_HEADER - key_len : 0;
-    struct forward *f = malloc(sizeof *f + key_len + value_len);
+    uint32_t key_len = key ? req->key_len : 0, copied = value ? forward_copies(a->m, req) : 0;
+    struct forward *f = malloc(sizeof *f + key_len + copied);
     if (!f)
         return NULL;
-    *f = (struct forward){
-        .requester = a, .from = to, .req = *req, .began = clock_ns(), .hash = hash};
+    *f = (struct forward){.requester = a,
+                          .from = to,
+                          .req = *req,
+                          .began = clock_ns(),
+                          .hash = hash,
+                          .copied = copied};
     if (key_len)
         memcpy(f->key, key, key_len);
-    if (value_len)
-        memcpy(f->key + key_len, value, value_len);
+    if (copied)
+        memcpy(f->key + key_len, value, copied);
+    *copies_count(a, f) += copied;
     list_append(a, f);
     manager_holds(a->m, 1);
     if (forward_busy(f)) {
@@ -159,13 +171,18 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
 
 void forward_unlink(struct forward *f) {
     struct requester *a = f->requester;
+    bool full = a->forwards_n >= FORWARDS_MAX || a->forward_copies >= DD_COPIES_MAX;
     list_remove(a, f);
+    *copies_count(a, f) -= f->copied;
     if (f->state == FORWARD_PASSES)
         a->streams_n--;
     if (!forward_busy(f))
         --*wait_count(a, f);
-    else if (a->forwards_n-- >= FORWARDS_MAX)
-        a->m->up->unstall(a->m);
+    else {
+        a->forwards_n--;
+        if (full)
+            a->m->up->unstall(a->m);
+    }
     f->requester = NULL;
 }
 
@@ -176,19 +193,26 @@ void forward_last(struct forward *f) {
 
 /* Forwards to managers that do not move are not counted: they may take any time, and no more of
  * them come, because new ones are parked. */
-bool forwards_full(const struct requester *a, uint32_t to) {
+bool forwards_full(const struct requester *a, const struct msg *req, uint32_t to) {
     unsigned n = 0;
-    if (a->forwards_n < FORWARDS_MAX)
+    size_t most = forward_copies(a->m, req) ? DD_COPIES_MAX : SIZE_MAX, copies = 0;
+    if (a->forwards_n < FORWARDS_MAX && a->forward_copies < most)
         return false;
     if (peer_stuck(a->m, to))
         return true;
     for (const struct forward *f = a->forwards; f; f = f->a_next)
-        n += forward_busy(f) && !peer_stuck(a->m, f->from);
-    return n >= FORWARDS_MAX;
+        if (forward_busy(f) && !peer_stuck(a->m, f->from)) {
+            n++;
+            copies += f->copied;
+        }
+    return n >= FORWARDS_MAX || copies >= most;
 }
 
-bool forward_waits_full(const struct requester *a, unsigned type) {
-    return type == MSG_EVENTS ? a->forward_events_n >= EVENTS_MAX : a->forward_waits_n >= WAITS_MAX;
+bool forward_waits_full(const struct requester *a, const struct msg *req) {
+    if (req->type == MSG_EVENTS)
+        return a->forward_events_n >= EVENTS_MAX;
+    return a->forward_waits_n >= WAITS_MAX ||
+           (forward_copies(a->m, req) && a->forward_wait_copies >= DD_COPIES_MAX);
 }
 
 /* --- by the key's hash --- */

@@ -35,6 +35,7 @@ struct forward {
     uint64_t began;
     uint64_t age_ms; /* since it began, counted by forwards_late() */
     unsigned via;    /* connection of the peer: see forward_route.h */
+    uint32_t copied; /* bytes of its value behind the key */
     /* when it was last sent again, after the connection was lost; 0: never */
     uint64_t again_ns;
     uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
@@ -100,9 +101,12 @@ static inline bool forward_busy(const struct forward *f) {
 }
 void bucket_add(struct forward **buckets, struct forward *f);
 void bucket_remove(struct forward *f);
-/* Whether the lane has FORWARDS_MAX forwards at managers that move. */
-bool forwards_full(const struct requester *a, uint32_t to);
-/* whether it has as many waiting forwards as it may, for keys or for events */
-bool forward_waits_full(const struct requester *a, unsigned type);
+/* Bytes of the value of this request that are kept to be sent again. */
+uint32_t forward_copies(const struct manager *m, const struct msg *req);
+/* Whether the lane has FORWARDS_MAX forwards at managers that move, or too much is kept of those. */
+bool forwards_full(const struct requester *a, const struct msg *req, uint32_t to);
+/* Whether it has as many waiting forwards as it may, for keys or for events, or as much is kept of
+ * them as may be. */
+bool forward_waits_full(const struct requester *a, const struct msg *req);
 
 #endif

@@ -6,6 +6,7 @@
  * comes to who popped it, but is not kept for longer.
  */
 #include "client_dict.h"
+#include <base/defaults.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -399,6 +400,43 @@ START_TEST(who_waits_for_room_is_let_in_once) {
 }
 END_TEST
 
+static void *is_pushing_long(void *arg) {
+    struct blocked *b = arg;
+    b->rc = ddict_push(d, QUEUE, strlen(QUEUE), val, LONG, DDICT_WAIT, 1, 60000);
+    return NULL;
+}
+
+/* The proxy keeps copies of values that wait for room: it refuses what would be too much. */
+START_TEST(values_that_wait_for_room_are_kept_up_to_a_limit) {
+    enum { PUSHES = 60, KEPT = DD_COPIES_MAX / LONG + 1 };
+    struct blocked push[PUSHES];
+    struct ddict_view v;
+    unsigned in = 0;
+    begin();
+    value_fill(val, LONG, 7);
+    ok(ddict_push(d, QUEUE, strlen(QUEUE), val, LONG, 0, 1, 20000));
+    for (unsigned i = 0; i < PUSHES; i++) {
+        push[i] = (struct blocked){.rc = 1};
+        ck_assert_int_eq(pthread_create(&push[i].thread, NULL, is_pushing_long, &push[i]), 0);
+    }
+    usleep(1000000); /* all were taken */
+    owner_kill();
+    for (; in < KEPT + 1; in++) { /* a pop that waits is not refused */
+        ok(ddict_pop(d, QUEUE, strlen(QUEUE), &v, DDICT_WAIT, 20000));
+        ck_assert(v.len == LONG && value_is(v.data, LONG, 7));
+        ddict_release(&v);
+    }
+    fails(DDICT_ENOKEY, ddict_pop(d, QUEUE, strlen(QUEUE), &v, 0, 20000));
+    for (unsigned i = 0; i < PUSHES; i++) {
+        pthread_join(push[i].thread, NULL);
+        ck_assert_msg(push[i].rc == 0 || push[i].rc == DDICT_EBUSY, "%u: %d", i, push[i].rc);
+        in -= push[i].rc == 0;
+    }
+    ck_assert_uint_eq(in, 1);
+    end();
+}
+END_TEST
+
 static void *is_putting(void *arg) {
     struct blocked *b = arg;
     b->rc = ddict_put(d, b->key, strlen(b->key), "new", 3, 0, b->timeout_ms);
@@ -534,6 +572,7 @@ int main(int argc, char **argv) {
                                   writers_that_wait_notice_no_kill,
                                   a_pop_that_waited_and_was_made_is_answered,
                                   who_waits_for_room_is_let_in_once,
+                                  values_that_wait_for_room_are_kept_up_to_a_limit,
                                   a_proxy_that_came_back_asks_for_no_result_of_before,
                                   values_in_pieces_come_whole,
                                   what_was_popped_is_not_kept};
