@@ -363,7 +363,8 @@
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
  * anything, and asks it again; more than --restarts may be */
 #define DD_PEER_TRIES 20
-/* places for results of changes, of each proxy: more that are under way at a time are not asked again */
+/* places for results of changes, of each proxy: when so many changes are under way more of them are
+ * not asked again */
 #define DD_RESULTS 4096u
 /* a manager that is asked and does not move for so long: what is for it waits aside. Longer than a
  * busy one is away from a core as a rule */

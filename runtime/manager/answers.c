@@ -159,7 +159,7 @@ void request_give(struct requester *a, const struct msg *req, const struct store
         requester_reply(a, req, -ENOMEM, NULL);
         return;
     }
-    stream_out_item(ready, a, &r, ref, req->val_len);
+    stream_out_item(ready, a, &r, req, ref);
 }
 
 bool request_takes(const struct requester *a, const struct msg *req, const struct store_ref *ref) {

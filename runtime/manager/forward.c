@@ -479,11 +479,10 @@ bool forward_cancel(struct requester *a, uint64_t id) {
     return false;
 }
 
-bool forwards_late(struct manager *m) {
-    struct forwards *t = m->forward_table;
+static bool part_late(const struct forward_places *p) {
     bool more = false;
-    for (uint32_t i = 0; i < t->n; i++) {
-        struct forward *f = t->slot[i];
+    for (uint32_t i = 0; i < p->n; i++) {
+        struct forward *f = p->slot[i];
         /* streams have deadlines of their own */
         if (!f || !f->requester || !f->req.patience_ms ||
             (f->state != FORWARD_ASKED && f->state != FORWARD_LANDS))
@@ -495,6 +494,11 @@ bool forwards_late(struct manager *m) {
             more = true;
     }
     return more;
+}
+
+bool forwards_late(struct manager *m) {
+    bool changes = part_late(&m->forward_table->changes);
+    return part_late(&m->forward_table->others) || changes;
 }
 
 void forwards_end(struct requester *a) {

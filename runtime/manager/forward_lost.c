@@ -22,11 +22,9 @@ static void followers_fail(struct manager *m, struct forward *f, int status, con
     }
 }
 
-/* It changes something, was sent as a whole, and the owner keeps what became of it. */
-static bool forward_changes(const struct forward *f) {
-    unsigned type = f->req.type;
-    bool put = type == MSG_PUT && !put_streams(&f->req);
-    return (put || type == MSG_POP || type == MSG_DEL || type == MSG_CLEAR) && result_fits(f->id);
+/* It changes something, and the owner keeps what became of it. */
+static bool forward_has_result(const struct forward *f) {
+    return forward_changes(f) && result_fits(f->id);
 }
 
 static bool forward_reads(const struct forward *f) {
@@ -45,9 +43,9 @@ static bool forward_repeats(const struct manager *m, const struct forward *f) {
     if (f->rma_read)
         return false;
     if (f->state == FORWARD_PASSES)
-        return type == MSG_GET || forward_changes(f); /* the same value goes on where it was */
+        return type == MSG_GET || forward_has_result(f); /* the same value goes on where it was */
     return (f->state == FORWARD_ASKED || forward_has_block(f)) &&
-           (forward_reads(f) || forward_changes(f));
+           (forward_reads(f) || forward_has_result(f));
 }
 
 /* It begins anew, with its id if the owner knows that; linked by p_next. */
@@ -63,7 +61,7 @@ static void forward_renew(struct manager *m, struct forward *f, struct forward *
     forward_route_end(m, f);
     leader_close(f);
     forward_leave_peer(f);
-    if (f->id && !forward_changes(f))
+    if (f->id && !forward_has_result(f))
         forward_delist(m, f);
     forward_become(f, FORWARD_NEW);
     f->via = 0;

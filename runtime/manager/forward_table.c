@@ -34,8 +34,10 @@ int forwards_init(struct manager *m) {
 void forwards_free(struct manager *m) {
     if (!m->forward_table)
         return;
-    free(m->forward_table->slot);
-    free(m->forward_table->unused);
+    free(m->forward_table->changes.slot);
+    free(m->forward_table->changes.unused);
+    free(m->forward_table->others.slot);
+    free(m->forward_table->others.unused);
     free(m->forward_table);
 }
 
@@ -50,30 +52,48 @@ bool forward_has_block(const struct forward *f) {
 }
 
 /* --- by id, and by peer --- */
+/* The part in which this id has its place, and the index there. */
+static struct forward_places *part_of(struct forwards *t, uint64_t id, uint32_t *i) {
+    bool low = ID_INDEX(id) < DD_RESULTS;
+    *i = ID_INDEX(id) - (low ? 0 : DD_RESULTS);
+    return low ? &t->changes : &t->others;
+}
+
+static bool part_full(const struct forward_places *p) {
+    return p->n == DD_RESULTS && p->unused_n == 0;
+}
+
+static bool part_grow(struct forward_places *p) {
+    uint32_t cap = p->cap ? 2 * p->cap : 256;
+    struct forward **slot = realloc(p->slot, cap * sizeof *slot);
+    if (slot)
+        p->slot = slot;
+    uint32_t *unused = realloc(p->unused, cap * sizeof *unused);
+    if (unused)
+        p->unused = unused;
+    if (!slot || !unused)
+        return false;
+    p->cap = cap;
+    return true;
+}
+
 static bool slot_take(struct forwards *t, struct forward *f) {
-    if (t->unused_n == 0 && t->n == t->cap) {
-        uint32_t cap = t->cap ? 2 * t->cap : 256;
-        struct forward **slot = realloc(t->slot, cap * sizeof *slot);
-        if (slot)
-            t->slot = slot;
-        uint32_t *unused = realloc(t->unused, cap * sizeof *unused);
-        if (unused)
-            t->unused = unused;
-        if (!slot || !unused)
-            return false;
-        t->cap = cap;
-    }
-    uint32_t i = t->unused_n ? t->unused[--t->unused_n] : t->n++;
-    t->slot[i] = f;
+    bool low = forward_changes(f) && !part_full(&t->changes);
+    struct forward_places *p = low ? &t->changes : &t->others;
+    if (p->unused_n == 0 && p->n == p->cap && !part_grow(p))
+        return false;
+    uint32_t i = p->unused_n ? p->unused[--p->unused_n] : p->n++;
+    p->slot[i] = f;
     if ((uint32_t)++t->generation == 0) /* id 0 is none */
         ++t->generation;
-    f->id = t->generation << 32 | i;
+    f->id = t->generation << 32 | (i + (low ? 0 : DD_RESULTS));
     return true;
 }
 
 struct forward *forward_find(struct manager *m, uint64_t id) {
-    struct forwards *t = m->forward_table;
-    struct forward *f = ID_INDEX(id) < t->n ? t->slot[ID_INDEX(id)] : NULL;
+    uint32_t i;
+    const struct forward_places *p = part_of(m->forward_table, id, &i);
+    struct forward *f = i < p->n ? p->slot[i] : NULL;
     return f && f->id == id ? f : NULL;
 }
 
@@ -100,10 +120,11 @@ void forward_leave_peer(struct forward *f) {
 }
 
 void forward_delist(struct manager *m, struct forward *f) {
-    struct forwards *t = m->forward_table;
+    uint32_t i;
+    struct forward_places *p = part_of(m->forward_table, f->id, &i);
     forward_leave_peer(f);
-    t->slot[ID_INDEX(f->id)] = NULL;
-    t->unused[t->unused_n++] = ID_INDEX(f->id);
+    p->slot[i] = NULL;
+    p->unused[p->unused_n++] = i;
     f->id = 0;
 }
 

@@ -58,16 +58,29 @@ struct forward {
     uint8_t key[];
 };
 
-struct forwards {
-    struct forward **slot; /* by the lower half of the id */
+/* A part of the table. */
+struct forward_places {
+    struct forward **slot;
     uint32_t *unused;
     uint32_t n, cap, unused_n;
+};
+struct forwards {
+    /* By the lower half of the id. Below DD_RESULTS are changes alone, so that what reads or waits
+     * for events takes no place that has a result (PROTOCOL 12); from there on are all others, and
+     * changes that found no place below. */
+    struct forward_places changes, others;
     uint64_t generation;
     struct forward *same[FORWARD_BUCKETS];  /* gets that may lead */
     struct forward *write[FORWARD_BUCKETS]; /* writes without an answer */
     uint32_t writes_aside;
 };
 
+/* What it asks for changes something, and is sent in one message. */
+static inline bool forward_changes(const struct forward *f) {
+    unsigned type = f->req.type;
+    bool put = type == MSG_PUT && !(f->req.flags & MSGF_STREAM);
+    return put || type == MSG_POP || type == MSG_DEL || type == MSG_CLEAR;
+}
 int forwards_init(struct manager *m);
 void forwards_free(struct manager *m);
 /* id: as the owner sees it. NULL: there is none. */

@@ -19,8 +19,7 @@ static void pending_late(struct timer *t) {
 
 /* Its proxy asks again when the connection ends (PROTOCOL 12). */
 static bool pending_returns(const struct requester *a, const struct msg *req, const void *key) {
-    return a->m->setup->results && a->kind == REQUESTER_PEER && key &&
-           ((req->type != MSG_POP && req->type != MSG_PUT) || result_fits(req->id));
+    return key && proxy_returns(a, req->type, req->id);
 }
 
 static bool changes_for_proxy(const struct pending *p) {

@@ -28,9 +28,10 @@ struct results {   /* of one proxy */
 static inline bool result_fits(uint64_t id) {
     return (uint32_t)id < DD_RESULTS;
 }
-/* Its requester is a proxy that asks again when the connection ends. */
-static inline bool proxy_returns(const struct requester *a, uint64_t id) {
-    return a->kind == REQUESTER_PEER && a->m->setup->results && result_fits(id);
+/* The requester of this request is a proxy that asks again when the connection ends. */
+static inline bool proxy_returns(const struct requester *a, unsigned type, uint64_t id) {
+    bool changes = type == MSG_POP || type == MSG_PUT;
+    return a->kind == REQUESTER_PEER && a->m->setup->results && (!changes || result_fits(id));
 }
 /* A later life knows all leases, and nothing has changed the heap yet: what an earlier life popped
  * is kept, and what it was carrying out when it died is entered. */

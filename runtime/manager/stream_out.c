@@ -99,7 +99,8 @@ void stream_out_drop(struct stream_out *g) {
     free(g);
 }
 
-static void stream_out_start(struct stream_out *g, struct requester *a, struct msg *r,
+/* of: type of the request */
+static void stream_out_start(struct stream_out *g, struct requester *a, struct msg *r, unsigned of,
                              const void *data, uint64_t len, uint64_t window,
                              void (*done)(struct manager *m, uint64_t arg, void *ptr), uint64_t arg,
                              void *ptr) {
@@ -114,7 +115,7 @@ static void stream_out_start(struct stream_out *g, struct requester *a, struct m
     g->ptr = ptr;
     *a->streams_out_end = g;
     a->streams_out_end = &g->next;
-    g->held = !proxy_returns(a, r->id);
+    g->held = !proxy_returns(a, of, r->id);
     if (g->held)
         manager_holds(a->m, 1);
     r->flags = MSGF_STREAM;
@@ -127,12 +128,14 @@ static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
 }
 
 void stream_out_item(struct stream_out *g, struct requester *a, struct msg *r,
-                     const struct store_ref *ref, uint64_t window) {
+                     const struct msg *req, const struct store_ref *ref) {
+    unsigned of = req->type;
+    uint64_t window = req->val_len;
     if (g->reading) {
-        stream_out_start(g, a, r, g->data, r->val_len, window, read_done, 0, g->reading);
+        stream_out_start(g, a, r, of, g->data, r->val_len, window, read_done, 0, g->reading);
         store_unpin(a->m->store, ref->off); /* the reading has a pin of its own */
     } else
-        stream_out_start(g, a, r, ref->value, r->val_len, window, unpin_done, ref->off, NULL);
+        stream_out_start(g, a, r, of, ref->value, r->val_len, window, unpin_done, ref->off, NULL);
 }
 
 int stream_out_begin(struct requester *a, struct msg *r, const void *data, uint64_t len,
@@ -141,7 +144,8 @@ int stream_out_begin(struct requester *a, struct msg *r, const void *data, uint6
     struct stream_out *g = stream_out_new(a->m, NULL);
     if (!g)
         return -ENOMEM;
-    stream_out_start(g, a, r, data, len, window, done, arg, ptr);
+    /* of other managers only KEYS is answered so */
+    stream_out_start(g, a, r, MSG_KEYS, data, len, window, done, arg, ptr);
     return 0;
 }
 

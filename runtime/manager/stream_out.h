@@ -15,10 +15,10 @@ int stream_out_begin(struct requester *a, struct msg *r, const void *data, uint6
  * and begins to be read; else NULL. NULL: no memory. */
 struct stream_out *stream_out_new(struct manager *m, const struct store_ref *away);
 void stream_out_drop(struct stream_out *g); /* it is not needed; NULL is allowed */
-/* Stream the item of ref; g is from stream_out_new() for it. Cannot fail. Takes over a pin of the
- * item. */
+/* Stream the item of ref, the answer r to req; g is from stream_out_new() for it. Cannot fail. Takes
+ * over a pin of the item. */
 void stream_out_item(struct stream_out *g, struct requester *a, struct msg *r,
-                     const struct store_ref *ref, uint64_t window);
+                     const struct msg *req, const struct store_ref *ref);
 /* send pieces while there is room; true: something was sent */
 bool streams_out_pump(struct requester *a);
 void stream_out_more(struct requester *a, uint64_t id, uint64_t upto);

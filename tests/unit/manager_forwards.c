@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manager_forwards.c - the table of forwards: which places changes and other requests take, that an
+ * id is found while its place is not used again, and how much a lane may have under way. */
+#include "unit.h"
+#include <base/defaults.h>
+#include <manager/forward_table.h>
+#include <manager/peer_client.h>
+#include <manager/results.h>
+
+#include <stdlib.h>
+
+#define MANY (3 * DD_RESULTS)
+
+static struct manager m;
+static struct manager_setup setup;
+static struct manager_page page;
+static struct requester lane;
+static struct forward *head; /* of the peer's list */
+static uint32_t stuck;       /* the manager that stands still */
+static unsigned unstalled;
+static struct forward *made[MANY + 1];
+static unsigned made_n;
+
+/* --- instead of peer_client.c --- */
+struct forward **peer_forwards(struct peer *p) {
+    return &head;
+}
+void peer_asked(struct peer *p) {
+}
+int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len) {
+    return 0;
+}
+bool peer_stuck(struct manager *of, uint32_t id) {
+    return id == stuck;
+}
+
+static void unstall(struct manager *of) {
+    unstalled++;
+}
+static const struct upcalls upcalls = {.unstall = unstall};
+
+static void before(void) {
+    static uint64_t ledger; /* is there: owners come back */
+    setup = (struct manager_setup){.page = &page, .ledger = (struct ledger *)(void *)&ledger};
+    m = (struct manager){.setup = &setup, .up = &upcalls};
+    lane = (struct requester){.m = &m, .kind = REQUESTER_LANE};
+    lane.forwards_end = &lane.forwards;
+    stuck = 99;
+    unstalled = made_n = 0;
+    ck_assert_int_eq(forwards_init(&m), 0);
+}
+
+static void forward_over(struct forward *f) {
+    forward_unlink(f);
+    forward_delist(&m, f);
+    free(f);
+}
+
+static void after(void) {
+    while (lane.forwards)
+        forward_over(lane.forwards);
+    ck_assert_ptr_null(head);
+    ck_assert_uint_eq(lane.forwards_n + lane.forward_waits_n + lane.forward_events_n, 0);
+    ck_assert_uint_eq(lane.forward_copies + lane.forward_wait_copies, 0);
+    forwards_free(&m);
+}
+
+static struct msg request(unsigned type, unsigned flags, uint32_t len) {
+    return (struct msg){.type = (uint16_t)type,
+                        .flags = (uint16_t)flags,
+                        .len = MSG_HEADER + 1 + len,
+                        .key_len = 1};
+}
+
+static struct forward *forward_make(unsigned type, unsigned flags, uint32_t len, uint32_t to) {
+    static uint8_t value[DD_MSG_INLINE];
+    struct msg req = request(type, flags, len);
+    struct forward *f = forward_new(&lane, &req, value, value, 0, to);
+    ck_assert_ptr_nonnull(f);
+    ck_assert(forward_enlist(f, NULL));
+    ck_assert_ptr_eq(forward_find(&m, f->id), f);
+    return f;
+}
+
+static uint32_t place(const struct forward *f) {
+    return (uint32_t)f->id;
+}
+
+START_TEST(only_changes_take_places_with_results) {
+    static const unsigned reads[] = {MSG_GET, MSG_HEAD, MSG_KEYS, MSG_LEN, MSG_STATS, MSG_EVENTS},
+                          changes[] = {MSG_PUT, MSG_POP, MSG_DEL, MSG_CLEAR};
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert(!result_fits(forward_make(reads[i % 6], i % 6 ? 0 : MSGF_WAIT, 0, 1)->id));
+    ck_assert(!result_fits(forward_make(MSG_PUT, MSGF_STREAM, 0, 1)->id));
+    for (unsigned i = 0; i < DD_RESULTS; i++)
+        ck_assert_uint_eq(place(forward_make(changes[i % 4], 0, 0, 1)), i);
+}
+END_TEST
+
+START_TEST(changes_that_find_no_place_below_are_under_way_all_the_same) {
+    for (unsigned i = 0; i < MANY; i++) {
+        made[i] = forward_make(MSG_DEL, 0, 0, 1);
+        ck_assert_uint_eq(place(made[i]), i);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert_ptr_eq(forward_find(&m, made[i]->id), made[i]);
+    /* afterwards they have places below again, in whatever order those ended */
+    for (unsigned i = 0; i < MANY; i += 2)
+        forward_over(made[i]);
+    for (unsigned i = MANY - 1; i < MANY; i -= 2)
+        forward_over(made[i]);
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < DD_RESULTS; i++)
+            ck_assert(result_fits((made[i] = forward_make(MSG_POP, MSGF_WAIT, 0, 1))->id));
+        made[DD_RESULTS] = forward_make(MSG_POP, 0, 0, 1);
+        ck_assert(!result_fits(made[DD_RESULTS]->id));
+        for (unsigned i = 0; i <= DD_RESULTS; i++)
+            forward_over(made[i]);
+    }
+}
+END_TEST
+
+START_TEST(an_id_is_of_one_forward_alone) {
+    static const unsigned types[] = {MSG_GET, MSG_PUT};
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned type = types[i];
+        struct forward *f = forward_make(type, 0, 0, 1);
+        uint64_t id = f->id;
+        forward_over(f);
+        ck_assert_ptr_null(forward_find(&m, id));
+        f = forward_make(type, 0, 0, 1);
+        ck_assert_uint_eq(place(f), (uint32_t)id);
+        ck_assert_uint_ne(f->id, id);
+        ck_assert_ptr_null(forward_find(&m, id));
+        forward_over(f);
+    }
+    ck_assert_ptr_null(forward_find(&m, 0));
+    ck_assert_ptr_null(forward_find(&m, UINT64_MAX));
+}
+END_TEST
+
+START_TEST(no_id_is_0_when_the_number_begins_anew) {
+    m.forward_table->generation = UINT32_MAX - 1;
+    for (unsigned i = 0; i < 4; i++) {
+        struct forward *f = forward_make(MSG_PUT, 0, 0, 1);
+        ck_assert_uint_ne(f->id >> 32, 0);
+        forward_over(f);
+    }
+}
+END_TEST
+
+START_TEST(values_under_way_are_counted) {
+    struct msg put = request(MSG_PUT, 0, DD_MSG_INLINE / 2), get = request(MSG_GET, 0, 0);
+    for (; !forwards_full(&lane, &put, 1); made_n++)
+        made[made_n] = forward_make(MSG_PUT, 0, DD_MSG_INLINE / 2, 1);
+    ck_assert_uint_eq(made_n, DD_COPIES_MAX / (DD_MSG_INLINE / 2) + 1);
+    ck_assert(!forwards_full(&lane, &get, 1));
+    ck_assert_uint_eq(unstalled, 0);
+    forward_over(made[0]);
+    ck_assert(!forwards_full(&lane, &put, 1));
+    ck_assert_uint_eq(unstalled, 1); /* whoever waits for that tries again */
+    forward_over(made[1]);
+    ck_assert_uint_eq(unstalled, 1);
+    setup.ledger = NULL; /* nothing is kept */
+    for (unsigned i = 0; i < 100; i++)
+        forward_make(MSG_PUT, 0, DD_MSG_INLINE / 2, 1);
+    ck_assert(!forwards_full(&lane, &put, 1));
+}
+END_TEST
+
+START_TEST(values_for_a_manager_that_stands_still_are_not) {
+    struct msg put = request(MSG_PUT, 0, DD_MSG_INLINE / 2);
+    while (!forwards_full(&lane, &put, 1))
+        forward_make(MSG_PUT, 0, DD_MSG_INLINE / 2, 1);
+    stuck = 1;
+    ck_assert(!forwards_full(&lane, &put, 2));
+    ck_assert(forwards_full(&lane, &put, 1));
+}
+END_TEST
+
+START_TEST(values_that_wait_are_counted_for_themselves) {
+    struct msg push = request(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2),
+               put = request(MSG_PUT, 0, DD_MSG_INLINE / 2), pop = request(MSG_POP, MSGF_WAIT, 0);
+    for (; !forward_waits_full(&lane, &push); made_n++)
+        forward_make(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2, 1);
+    ck_assert_uint_eq(made_n, DD_COPIES_MAX / (DD_MSG_INLINE / 2) + 1);
+    ck_assert(!forward_waits_full(&lane, &pop));
+    ck_assert(!forwards_full(&lane, &put, 1));
+}
+END_TEST
+
+UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_results,
+               changes_that_find_no_place_below_are_under_way_all_the_same,
+               an_id_is_of_one_forward_alone, no_id_is_0_when_the_number_begins_anew,
+               values_under_way_are_counted, values_for_a_manager_that_stands_still_are_not,
+               values_that_wait_are_counted_for_themselves)
