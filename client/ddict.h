@@ -656,6 +656,9 @@ struct ddict_manager_stats {
     uint64_t turn_max_us;
     /* what protects these messages: "plain", "auth" or "encrypt" (--ddict-wire), "" on one node */
     char wire[8];
+    /* how often it died and was started again over its memory (restarts= in ddict.conf(5)); its
+     * counts go on meanwhile */
+    uint64_t restarts;
 };
 /*
  * Ask all managers for their statistics. *out: a malloc'ed array of one entry for each manager, in

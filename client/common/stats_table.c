@@ -194,6 +194,11 @@ static void remarks_print(const struct figures *f, int n, FILE *out, int indent)
                     "%*smanager %u: %s of its free memory lies scattered between values; they are "
                     "moved together when it is wanted\n",
                     indent, "", s->manager_id, size_format(a, sizeof a, s->scattered_bytes));
+        if (s->restarts > 0)
+            fprintf(out,
+                    "%*smanager %u died and was started again over its memory, %" PRIu64
+                    " time%s\n",
+                    indent, "", s->manager_id, s->restarts, s->restarts == 1 ? "" : "s");
         if (s->full_errors > 0)
             fprintf(out, "%*smanager %u refused %" PRIu64 " put%s because it was full\n", indent,
                     "", s->manager_id, s->full_errors, s->full_errors == 1 ? "" : "s");

@@ -137,6 +137,7 @@ static void amounts_add(struct manager_stats *t, const struct manager_stats *s) 
     ADD(refused_connections);
     ADD(rma_bytes);
     ADD(rma_refused);
+    ADD(restarts);
 #undef ADD
 }
 

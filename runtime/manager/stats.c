@@ -76,6 +76,7 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
     out->spill_used_bytes = header->spill_used;
     out->spill_items = header->spill_items;
     out->spilled_bytes = header->spilled_bytes;
+    out->restarts = page->lives > 0 ? page->lives - 1 : 0;
     out->uptime_us = page->started ? (clock_ns() - page->started) / 1000 : 0;
 }
 
@@ -133,5 +134,6 @@ void manager_figures(struct manager *m, struct manager_stats *out) {
         snprintf(out->wire, sizeof out->wire, "%s",
                  seal_name(m->fabric ? SEAL_PLAIN : m->setup->identity.wire));
     }
+    out->restarts = m->setup->page->lives - 1;
     out->uptime_us = (clock_ns() - m->setup->page->started) / 1000;
 }

@@ -244,6 +244,7 @@ def a_manager_that_comes_back_is_recorded():
         check([(line["manager"], line["node"], line["count"]) for line in of] == [(1, d.node_name(1), 1), (1, d.node_name(1), 2)], "%r" % of)
         check(all(re.fullmatch(r"manager 1 on node \S+ died \(signal 9\) and was started again within \d+ ms", line["text"]) for line in of), "%r" % of)
         check(end["total"]["lost_managers"] == 0 and not any(line["event"] == "lost" for line in lines(log)), "%r" % end)
+        check([m["restarts"] for m in end["managers"]] == [0, 2] and end["total"]["restarts"] == 2, "%r" % end)
 
 
 def a_full_manager_is_told_of_once():

@@ -96,7 +96,8 @@ static struct manager_stats sample(uint64_t k) {
                               .populated_bytes = 25 * k,
                               .populate_us = 26 * k,
                               .page_bytes = 27,
-                              .huge_bytes = 28 * k};
+                              .huge_bytes = 28 * k,
+                              .restarts = 34 * k};
     s.free_blocks[12] = 2 * k;
     s.free_blocks[47] = 1;
     s.turns[0] = 3 * k;
@@ -138,6 +139,7 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     ck_assert_uint_eq(t.refused_connections, 115);
     ck_assert_uint_eq(t.rma_bytes, 145);
     ck_assert_uint_eq(t.rma_refused, 150);
+    ck_assert_uint_eq(t.restarts, 170);
     ck_assert_uint_eq(t.scattered_bytes, 160);
     ck_assert_uint_eq(t.moved_bytes, 165);
     ck_assert_uint_eq(t.largest_holder_pid, 63);
@@ -208,10 +210,12 @@ START_TEST(the_json_text_has_every_figure) {
                                         "populate_us",
                                         "page_bytes",
                                         "huge_bytes",
-                                        "turn_max_us"};
-    static const json_int_t values[] = {
-        3,   1,   77,  0,   1000, 250, 750, 5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 121,
-        122, 123, 124, 125, 126,  127, 19,  20, 32, 33, 21, 22, 23, 29, 30, 24, 25, 26, 27, 28, 31};
+                                        "turn_max_us",
+                                        "restarts"};
+    static const json_int_t values[] = {3,   1,   77,  0,   1000, 250, 750, 5,  6,  7,   8,
+                                        9,   10,  11,  12,  13,   14,  15,  16, 17, 121, 122,
+                                        123, 124, 125, 126, 127,  19,  20,  32, 33, 21,  22,
+                                        23,  29,  30,  24,  25,   26,  27,  28, 31, 34};
     char *text = stats_json(&s);
     ck_assert_ptr_nonnull(text);
     json_t *j = json_loads(text, 0, NULL);

@@ -70,6 +70,7 @@ static const struct field fields[] = {
     F(rma_refused, 'u'),
     F(uptime_us, 'u'),
     F(turn_max_us, 'u'),
+    F(restarts, 'u'),
 };
 
 /* Takes the reference to value, which may be NULL. */
