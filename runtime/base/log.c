@@ -32,6 +32,10 @@ void log_part(const char *fmt, ...) {
     va_end(ap);
 }
 
+const char *log_part_name(void) {
+    return part;
+}
+
 void log_line(enum log_level level, const char *fmt, ...) {
     char line[LINE_MAX_BYTES];
     if (level > threshold)

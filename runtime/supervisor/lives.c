@@ -28,25 +28,42 @@ static bool dies_too_often(const struct local_manager *mgr, uint64_t now) {
            now - mgr->died_ns[(mgr->deaths - most) % RESTARTS_MAX] < DD_RESTARTS_MS * 1000000ull;
 }
 
-static bool may_return(const struct local_manager *mgr, int status, uint64_t now) {
-    const struct supervisor *s = mgr->s;
-    /* a first life that did not get ready is not tried again; for want of memory: the next life
-     * would be killed, too */
-    bool memory =
-        WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
-    return s->opt.restarts > 0 && s->stage >= STAGE_READY && s->stage < STAGE_ENDING && !s->lost &&
-           !memory && (mgr->ready || mgr->deaths > 0) && mgr->page->held == 0 &&
-           !dies_too_often(mgr, now);
+/* For want of memory: the next life would be killed, too. */
+static bool had_no_memory(const struct supervisor *s, int status) {
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
+}
+
+/* Say in mgr->death how it died; why: what follows, or "". */
+static void death_text(struct local_manager *mgr, int status, const char *why) {
+    int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    bool fault = signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
+                 signal == SIGABRT;
+    snprintf(mgr->death, sizeof mgr->death, "died (%s %d%s%s)%s", signal ? "signal" : "exit code",
+             signal ? signal : WEXITSTATUS(status),
+             WIFSIGNALED(status) && WCOREDUMP(status) ? ", core dumped" : "",
+             fault ? "; the managers' log says where" : "", why);
 }
 
 bool manager_return(struct local_manager *mgr, int status) {
+    const struct supervisor *s = mgr->s;
     struct sup_msg go = {.type = SUP_GO};
     uint64_t now = clock_ns();
-    if (!may_return(mgr, status, now))
+    death_text(mgr, status, "");
+    /* a first life that did not get ready is not tried again */
+    if (s->opt.restarts == 0 || s->stage < STAGE_READY || s->stage >= STAGE_ENDING || s->lost ||
+        had_no_memory(s, status) || !(mgr->ready || mgr->deaths > 0))
         return false;
-    snprintf(mgr->death, sizeof mgr->death, "died (%s %d)",
-             WIFSIGNALED(status) ? "signal" : "exit code",
-             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    if (mgr->page->held != 0) {
+        death_text(mgr, status, " with requests under way that are lost with it");
+        return false;
+    }
+    if (dies_too_often(mgr, now)) {
+        char why[64];
+        snprintf(why, sizeof why, ", %u times before within %u s", s->opt.restarts,
+                 DD_RESTARTS_MS / 1000);
+        death_text(mgr, status, why);
+        return false;
+    }
     mgr->died_ns[mgr->deaths++ % RESTARTS_MAX] = now;
     mgr->page->fell = !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
     mgr->ready = mgr->gone = mgr->pinged = mgr->silent = false;

@@ -5,7 +5,8 @@
 
 #include "supervisor.h"
 
-/* It died; status: of waitpid(). False: its death is the end of the dictionary. */
+/* It died; status: of waitpid(). False: its death is the end of the dictionary. mgr->death says how
+ * it died. */
 bool manager_return(struct local_manager *mgr, int status);
 void manager_returned(struct local_manager *mgr); /* its next life serves */
 

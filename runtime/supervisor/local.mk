@@ -2,7 +2,8 @@
 # ddictd: the supervisor of a node and, forked from it, the node's managers.
 bin_PROGRAMS += ddictd
 ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
-  runtime/supervisor/attach_counts.h runtime/supervisor/client_attach.c \
+  runtime/supervisor/attach_counts.h runtime/supervisor/backtrace.c \
+  runtime/supervisor/backtrace.h runtime/supervisor/client_attach.c \
   runtime/supervisor/clients.c runtime/supervisor/clients.h runtime/supervisor/clients_inside.h \
   runtime/supervisor/control.c runtime/supervisor/control.h \
   runtime/supervisor/control_inside.h runtime/supervisor/control_links.c \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - ddictd: parse, become ready, serve, end. The picture of the parts is in supervisor.h. */
 #include "attach_counts.h"
+#include "backtrace.h"
 #include "clients.h"
 #include "control.h"
 #include "control_messages.h"
@@ -169,7 +170,8 @@ static void supervisor_close(void) {
 
 int main(int argc, char **argv) {
     log_init("ddictd");
-    oom_not_first(); /* a task that starts us may have said that of itself */
+    backtrace_on_faults(); /* its managers inherit that */
+    oom_not_first();       /* a task that starts us may have said that of itself */
     s.began = clock_ns();
     s.lost_manager = s.lost_node = UINT32_MAX;
     s.attach.fd = s.input.fd = s.script.fd = s.control_fd = s.status_page_ro_fd = -1;

@@ -139,12 +139,8 @@ static void manager_died(struct local_manager *mgr, int status) {
                         getenv("SLURM_JOB_ID") ? "the job ran out of memory (--mem)"
                                                : "memory ran out",
                         *limit ? ": " : "", limit);
-    else if (WIFSIGNALED(status))
-        supervisor_lost(s, "manager %u on node %s died (signal %d)", mgr->id, s->node,
-                        WTERMSIG(status));
     else
-        supervisor_lost(s, "manager %u on node %s died (exit code %d)", mgr->id, s->node,
-                        WEXITSTATUS(status));
+        supervisor_lost(s, "manager %u on node %s %s", mgr->id, s->node, mgr->death);
     lifecycle_check(s);
 }
 

@@ -11,7 +11,7 @@
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     managers.c    the managers: processes and sockets; manager_events.c: what they say, their
  *                   death; lives.c: starts one again; watch.c: whether they still answer;
- *                   places.c: their NUMA nodes, the GPUs
+ *                   places.c: their NUMA nodes, the GPUs; backtrace.c: where a fault was
  *     clients.c     the clients; client_attach.c: how one attaches; fork_leases.c: pages of forked
  *                   children; socket_files.c: socket files for containers
  *     status_page.c the page that clients look at
@@ -64,7 +64,7 @@ struct local_manager { /* one manager of this node, as ddictd sees it */
      * one */
     uint64_t died_ns[RESTARTS_MAX];
     uint64_t deaths;
-    char death[80];
+    char death[128];
     /* watch.c: turns of its loop at our last look, and when they last moved, by our timers */
     uint64_t turns, turned_ns;
     bool pinged, silent; /* since they last moved; silent: we have logged it */

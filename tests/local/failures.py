@@ -7,6 +7,7 @@ A manager or ddictd that dies ends the dictionary on all nodes within two second
 """
 import os
 import random
+import re
 import signal
 import socket
 import time
@@ -298,6 +299,16 @@ def a_manager_killed_ends_all_nodes_with_its_name():
             d.check_nothing_left()
 
 
+def a_manager_that_ends_by_a_fault_says_where():
+    with Dictionary(nodes=2, managers=2) as d:
+        os.kill(d.manager_pid(1), signal.SIGSEGV)
+        lost(d, "manager 1 on node %s died (signal 11" % d.node_name(1))
+        said = d.nodes[1].stderr()
+        check("ddict: manager 1 on %s: ends by SIGSEGV, which was sent to it\n" % d.node_name(1) in said or "AddressSanitizer" in said, "said %r" % said)
+        check(re.search(r"^\S*ddictd\(.*\) ?\[0x[0-9a-f]+\]$", said, re.M) or "AddressSanitizer" in said, "said %r" % said)
+        d.check_nothing_left()
+
+
 def a_put_that_kills_its_manager_is_an_error_not_a_hang():
     with Dictionary(nodes=2, managers=2, env={"DDICT_TEST_DIE_AFTER_PUTS": "50", "DDICT_TEST_MANAGER": "1"}) as d:
         p = d.probe("fill", "k", 1000, 100)
@@ -364,6 +375,6 @@ def a_stopped_manager_does_not_stop_the_end():
 main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_views_killed_leaks_nothing,
       a_writer_killed_in_a_stream_leaks_nothing, a_client_that_takes_no_answers_stops_nobody, a_waiting_client_killed_leaves_no_waiter,
       streams_that_stand_still_are_given_up, views_of_a_forked_child_outlive_their_parent, a_hold_page_that_could_shrink_is_not_taken, nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
-      a_put_that_kills_its_manager_is_an_error_not_a_hang, the_switches_of_the_tests_do_what_they_say,
+      a_manager_that_ends_by_a_fault_says_where, a_put_that_kills_its_manager_is_an_error_not_a_hang, the_switches_of_the_tests_do_what_they_say,
       ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
       a_stopped_manager_does_not_stop_the_end])
