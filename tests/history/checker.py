@@ -8,6 +8,7 @@ import random
 import sys
 import time
 import unittest
+from collections import Counter
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -118,6 +119,82 @@ for title, lines in WRONG.items():
     setattr(ByHand, "test_wrong_" + title, wrong)
 
 
+QUEUE_WORDS = dict(WORDS, push=linear.PUSH)
+
+
+def queued(lines):
+    """As written(), of a queue."""
+    found = []
+    for line in lines.strip().splitlines():
+        client, verb, *rest = line.split()
+        value = int(rest.pop(0)) if "-" not in rest[0] else 0
+        began, ended = rest.pop(0).split("-")
+        code = OUTCOMES[rest[0]] if rest else 0
+        found.append(Call(int(client), QUEUE_WORDS[verb], linear.QUEUE, int(began), int(ended) if ended else None, code if ended else -errno.ETIMEDOUT, value if verb == "push" else 0,
+                          value if verb == "pop" else 0, timeout_ms=5))
+    return found
+
+
+QUEUES_RIGHT = {
+    "one_after_the_other": "1 push 1 0-1\n1 push 2 2-3\n2 pop 1 4-5\n2 pop 2 6-7\n2 pop 8-9 none",
+    "two_pushes_at_once_in_any_order": "1 push 1 0-9\n2 push 2 0-9\n3 pop 2 10-11\n3 pop 1 12-13",
+    "pops_at_once_in_any_order": "1 push 1 0-1\n1 push 2 2-3\n2 pop 2 4-9\n3 pop 1 5-8",
+    "a_pop_that_found_nothing_beside_a_push": "1 push 1 0-9\n2 pop 5-6 none\n2 pop 1 10-11",
+    "a_pop_that_found_nothing_between_two_values": "1 push 1 0-1\n2 pop 1 2-9\n3 pop 3-8 none\n1 push 2 4-7\n2 pop 2 10-11",
+    "a_lost_push_that_took_effect": "1 push 1 0-1 lost\n2 pop 1 2-3",
+    "a_lost_push_that_did_not": "1 push 1 0-1 lost\n2 pop 2-3 none",
+    "a_killed_pop_took_it": "1 push 1 0-1\n2 pop 2-\n1 push 2 3-4\n3 pop 2 5-6\n3 pop 7-8 none",
+    "what_is_still_there": "1 push 1 0-1\n1 push 2 2-3\n2 pop 1 4-5",
+    "a_late_push_between": "1 push 1 0-1 late\n1 push 2 2-3\n2 pop 2 4-5\n2 pop 1 6-7",
+}
+QUEUES_WRONG = {
+    "popped_twice": ("twice", "1 push 1 0-1\n2 pop 1 2-9\n3 pop 1 2-9"),
+    "of_nobody": ("nobody pushed", "1 push 1 0-1\n2 pop 7 2-3"),
+    "refused_and_popped": ("was refused", "1 push 1 0-1 full\n2 pop 1 2-3"),
+    "popped_before": ("before it was pushed", "2 pop 1 0-1\n1 push 1 2-3"),
+    "out_of_order": ("behind", "1 push 1 0-1\n2 push 2 2-3\n3 pop 2 4-5\n3 pop 1 6-7"),
+    "lost": ("is lost: 0 pops", "1 push 1 0-1\n2 pop 2-3 none"),
+    "lost_behind_others": ("is lost: 0 pops", "1 push 1 0-1\n1 push 2 2-3\n2 pop 2 4-5"),
+    "two_lost_and_one_killed_pop": ("is lost: 1 pops", "1 push 1 0-1\n1 push 2 2-3\n2 pop 4-\n3 pop 5-6 none"),
+    "the_killed_pop_came_too_late": ("is lost: 0 pops", "1 push 1 0-1\n2 pop 2-3 none\n3 pop 4-"),
+    "nothing_where_a_value_was": ("found nothing", "1 push 1 0-1\n2 pop 2-3 none\n2 pop 1 4-5"),
+    "nothing_where_there_was_always_one": ("at each moment", "1 push 1 0-1\n3 pop 2-20 none\n1 push 2 3-4\n2 pop 1 10-11\n2 pop 2 21-22"),
+}
+for title, lines in QUEUES_RIGHT.items():
+    def queue_right(self, lines=lines):
+        check_history(queued(lines))
+    setattr(ByHand, "test_right_queue_" + title, queue_right)
+for title, (what, lines) in QUEUES_WRONG.items():
+    def queue_wrong(self, what=what, lines=lines):
+        with self.assertRaisesRegex(Unexpected, what):
+            check_history(queued(lines))
+    setattr(ByHand, "test_wrong_queue_" + title, queue_wrong)
+
+
+class Frozen(unittest.TestCase):
+    """A freeze from 10 to 20, its unfreeze from 30 to 40."""
+    FREEZES = [Call(9, linear.FREEZE, 0, 10, 20, 0), Call(9, linear.UNFREEZE, 0, 30, 40, 0)]
+
+    def put(self, began, ended, code):
+        check_history(self.FREEZES + [Call(1, PUT, 1, began, ended, code, 1)])
+
+    def test_what_may_be(self):
+        for began, ended, code in [(1, 2, 0), (5, 25, 0), (5, 25, linear.EFROZEN), (15, 18, 0), (21, 29, linear.EFROZEN), (25, 35, 0), (35, 39, 0), (35, 39, linear.EFROZEN), (41, 42, 0)]:
+            self.put(began, ended, code)
+
+    def test_a_change_while_frozen(self):
+        with self.assertRaisesRegex(Unexpected, "while all was frozen"):
+            self.put(21, 29, 0)
+
+    def test_a_refusal_before_and_after(self):
+        for began, ended in [(1, 9), (41, 42)]:
+            with self.assertRaisesRegex(Unexpected, "while nothing was frozen"):
+                self.put(began, ended, linear.EFROZEN)
+
+    def test_a_freeze_of_unknown_outcome(self):
+        check_history([self.FREEZES[0]._replace(code=ELOST), self.FREEZES[1], Call(1, PUT, 1, 41, 42, linear.EFROZEN, 1), Call(1, PUT, 1, 43, 44, 0, 2)])
+
+
 def by_all_orders(calls):
     """The definition: some order of all calls that were answered and of some of the others."""
     known = [c for c in calls if c.ended is not None]
@@ -139,6 +216,42 @@ def by_all_orders(calls):
                 if holds is not None:
                     return True
     return False
+
+
+def queue_by_all_orders(calls):
+    known = [c for c in calls if c.ended is not None]
+    unknown = [c for c in calls if c.ended is None]
+    for n in range(len(unknown) + 1):
+        for some in itertools.combinations(unknown, n):
+            for order in itertools.permutations(known + list(some)):
+                if any(b.ended is not None and b.ended < a.began for i, a in enumerate(order) for b in order[i + 1:]):
+                    continue
+                there, right = [], True
+                for c in order:
+                    if c.verb == linear.PUSH:
+                        there.append(c.wrote)
+                    elif c.ended is None:
+                        del there[:1]
+                    elif c.code == ENOKEY:
+                        right &= not there
+                    else:
+                        right &= there[:1] == [c.read]
+                        del there[:1]
+                if right:
+                    return True
+    return False
+
+
+def queue_drawn(rng, n, known):
+    calls, value = [], 0
+    for i in range(n):
+        verb, began = rng.choice([linear.PUSH, POP]), rng.randrange(12)
+        value += verb == linear.PUSH
+        ended = began + 1 + rng.randrange(8) if rng.random() < known else None
+        code = -errno.ETIMEDOUT if ended is None else ENOKEY if verb == POP and rng.random() < 0.4 else 0
+        calls.append(Call(i, verb, linear.QUEUE, 2 * began, None if ended is None else 2 * ended + 1, code, value if verb == linear.PUSH else 0,
+                          rng.randrange(1, 4) if verb == POP and code == 0 else 0))
+    return calls
 
 
 def drawn(rng, n):
@@ -196,6 +309,23 @@ class AtRandom(unittest.TestCase):
             right += found
         self.assertGreater(right, 300)
         self.assertLess(right, 2700)
+
+    def test_small_queues_against_all_orders(self):
+        """What is refused has no order; where every outcome is known, what has none is refused."""
+        rng, seen = random.Random(3), Counter()
+        for i in range(4000):
+            calls = queue_drawn(rng, rng.randrange(1, 6), 1 if i % 2 else 0.7)
+            try:
+                linear.check_queue(sorted(calls, key=lambda c: c.began))
+                found = True
+            except Unexpected:
+                found = False
+            right = queue_by_all_orders(calls)
+            seen[i % 2, right, found] += 1
+            if found != right and (i % 2 or right):
+                self.fail("\n".join(linear.text(c, 0) for c in calls))
+        self.assertGreater(min(seen[k, right, right] for k in (0, 1) for right in (True, False)), 200)
+        print("# of queues with calls of unknown outcome %d wrong ones were refused, %d not" % (seen[0, False, False], seen[0, False, True]))
 
     def test_a_right_one_is_right_and_an_answer_changed_is_found(self):
         rng, began, missed = random.Random(2), time.monotonic(), 0

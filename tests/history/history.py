@@ -11,6 +11,7 @@ all answers. What nobody can know, of calls that ran out of time, were lost or w
 Links are cut and made bad (badlink.py) in network namespaces, if we are root. Where a manager's death ends the dictionary (PROTOCOL 12: it held something that is lost with it), as where more was lost than may
 be, the calls of that dictionary are checked and another one goes on; the figures say how often.
 """
+import itertools
 import os
 import random
 import select
@@ -26,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "local")]
 
 import linear  # noqa: E402
-from cluster import BUILD, Dictionary, Failed, check, main, managers_of, wait_for  # noqa: E402
+from cluster import BUILD, Dictionary, Disk, Failed, check, main, managers_of, wait_for  # noqa: E402
 from outage import Link  # noqa: E402
 from badlink import BadLink  # noqa: E402
 
@@ -50,8 +51,8 @@ class Unexplained(Failed):
 class Round:
     """One dictionary, its workers, and what is done to them."""
 
-    def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=(), at=None):
-        """at: the nodes that have workers; None: all."""
+    def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=(), at=None, freezes=False):
+        """at: the nodes that have workers; None: all. freezes: one more worker freezes and unfreezes."""
         self.d, self.folder, self.rng, self.link, self.words, self.pause_us = d, folder, rng, link, words, pause_us
         self.clients = 0
         self.did = Counter()
@@ -61,13 +62,14 @@ class Round:
         self.deaths = []      # (when a manager was killed, when it was gone, its number), in ns
         self.at = list(range(d.n)) if at is None else at
         self.workers = [self.start(self.at[i % len(self.at)]) for i in range(workers)]
+        self.freezer = self.start(self.at[0], "freezer") if freezes else None
 
-    def start(self, node):
+    def start(self, node, *words):
         self.clients += 1
         path = os.path.join(self.folder, "calls.%d" % self.clients)
         self.files.append(path)
         via = self.link.prefix(node) if self.link else []
-        argv = [*via, WORKER, path, str(self.clients), str(self.rng.getrandbits(31)), str(KEYS), str(self.pause_us), *self.words]
+        argv = [*via, WORKER, path, str(self.clients), str(self.rng.getrandbits(31)), str(KEYS), str(self.pause_us), *self.words, *words]
         p = subprocess.Popen(argv, env=self.d.env(node))
         p.node = node
         return p
@@ -203,6 +205,8 @@ class Round:
     def finish(self):
         """All end, and one more looks at what is left. The dictionary may have ended."""
         self.undo(True)
+        if self.freezer:
+            self.workers.append(self.freezer)
         for p in self.workers:
             p.send_signal(signal.SIGTERM)
         for p in self.workers:
@@ -210,16 +214,14 @@ class Round:
         for p in self.workers:
             check(p.returncode in (0, -signal.SIGTERM) or not self.look() and p.returncode in (2, 3), "a worker ended with %r" % p.returncode)
         if self.look():
-            last = self.start(0)
+            last = self.start(0, "last")
             self.workers.append(last)
-            wait_for("a last worker to begin", lambda: os.path.exists(self.files[-1]), 10)
-            last.send_signal(signal.SIGTERM)
             wait_for("a last worker to end", lambda: last.poll() is not None, 30)
             check(last.returncode == 0 or not self.look(), "the last worker ended with %r" % last.returncode)
 
     def kill_all(self):
         self.undo(True)
-        for p in self.workers:
+        for p in self.workers + ([self.freezer] if self.freezer else []):
             p.kill()
             p.wait()
 
@@ -308,14 +310,23 @@ def no_links():
 
 RNG = random.Random(SEED)
 LINKS = LONG and no_links() is None
-SHARE = SECONDS / (9 if LINKS else 6)
+SHARE = SECONDS / (10 if LINKS else 7)
 
 
 def managers_that_are_killed_and_started_again():
+    kinds = itertools.cycle(["plain", "frozen", "disk"])
+
     def one(left):
         nodes, words = RNG.choice([(1, ["small"]), (2, ["small"]), (2, []), (2, ["tiny"])]) if LONG else (1, ["small"])
-        a_round(RNG, left, ["manager_killed", "manager_killed", "worker_killed"], pace=0.5, nodes=nodes, args=["--restarts", "16"], may_end=True, words=words, pause_us=1500)
-    until(2 * SHARE, one)
+        kind, how = next(kinds), {}
+        with Disk() as disk:
+            args = ["--restarts", "16"]
+            if kind == "disk" and disk:
+                args += ["--spill", disk, "--spill-size", "64M"]
+                how.update(mem="8M", ballast=400)
+            a_round(RNG, min(left, SHARE), ["manager_killed", "manager_killed", "worker_killed"], pace=0.4, nodes=nodes, args=args, may_end=True, words=words, pause_us=1500,
+                    freezes=kind == "frozen", **how)
+    until(3 * SHARE, one)
     check(TOTAL["manager_killed"] > 3 * TOTAL["ended"], "%d of %d deaths ended the dictionary" % (TOTAL["ended"], TOTAL["manager_killed"]))
 
 

@@ -5,16 +5,20 @@
 A state of the search is what the key holds, which of the open calls have had their effect, and how many of the calls of unknown outcome are still to have theirs. Two things keep the states few: a call that
 reads what the state has takes effect at once, and a state that has more unknown calls left than another stands for that one, as they may as well never happen. Unknown calls whose value nobody read are alike.
 
+Queues have a checker of their own (check_queue()), and so have freezes (check_freezes()).
+
     linear.py FILE...          what the workers of one dictionary noted (record.h)
 """
+import bisect
 import errno
 import struct
 import sys
 from collections import Counter, namedtuple
 
-PUT, NEW, EXISTING, GET, DEL, POP, HAS = range(1, 8)
-VERBS = ["", "put", "put new", "put existing", "get", "del", "pop", "has"]
-HOWS = ["", " (view)", " (many)", " (place)", " (pieces)"]
+PUT, NEW, EXISTING, GET, DEL, POP, HAS, PUSH, FREEZE, UNFREEZE = range(1, 11)
+VERBS = ["", "put", "put new", "put existing", "get", "del", "pop", "has", "push", "freeze", "unfreeze"]
+HOWS = ["", " (view)", " (many)", " (place)", " (pieces)", " (async)"]
+QUEUE = 40  # keys from this one on are queues
 ENOKEY, EEXISTS, EFULL, EGONE, ELOST, EVIEWS, EFROZEN = -4001, -4002, -4003, -4005, -4006, -4009, -4015
 TORN = 0xffffffff
 ABSENT, ANY, UNREAD = 0, -1, -2  # what a key can hold beside the number of a value; UNREAD: one that nobody ever read
@@ -49,6 +53,8 @@ def settle(calls):
     """Those that say something: without calls that did nothing, and with those of unknown outcome open for ever."""
     kept = []
     for c in calls:
+        if c.verb in (FREEZE, UNFREEZE):
+            continue
         if c.read == TORN:
             raise Unexpected("the bytes of a value are torn: %s" % text(c, c.began))
         if c.code in OPEN:
@@ -287,13 +293,101 @@ def check_versions(calls):
             most, by = c.version, c
 
 
+def lines_of(*calls):
+    since = min(c.began for c in calls)
+    return "".join("\n    " + text(c, since) for c in sorted(calls, key=lambda c: c.began))
+
+
+def check_queue(calls):
+    """What was pushed is popped once, in the order of the pushes, as far as one had ended before another began; and a pop that found nothing was right. Every rule is of pairs and counts: of values
+    that all differ no more is needed (Henzinger, Sezgin and Vafeiadis). A pop of unknown outcome may have taken a value, at any moment behind its beginning."""
+    pushed = {c.wrote: c for c in calls if c.verb == PUSH}
+    popped, unknown = {}, sorted(c.began for c in calls if c.verb == POP and c.ended is None)
+    for c in sorted((c for c in calls if c.verb == POP and c.ended is not None and c.code == 0), key=lambda c: c.ended):
+        a = pushed.get(c.read)
+        if a is None:
+            raise Unexpected("queue %d: a value was popped that nobody pushed, or that was refused:%s" % (c.key, lines_of(c)))
+        if c.read in popped:
+            raise Unexpected("queue %d: %s was popped twice:%s" % (c.key, name(c.read), lines_of(a, popped[c.read], c)))
+        if c.ended < a.began:
+            raise Unexpected("queue %d: %s was popped before it was pushed:%s" % (c.key, name(c.read), lines_of(a, c)))
+        popped[c.read] = c
+    # (x, y, by): a value that was there at x, pushed before, was gone at y
+    empty = [c for c in calls if c.verb == POP and c.ended is not None and c.code == ENOKEY]
+    gone = sorted([(pushed[v].began, c.ended, c) for v, c in popped.items()] + [(c.began, c.ended, c) for c in empty], key=lambda g: g[:2])
+    surely = sorted((a for a in pushed.values() if a.ended is not None), key=lambda a: a.ended)
+    at, latest, missing = 0, None, []
+    for x, y, by in gone:
+        while at < len(surely) and surely[at].ended < x:
+            a = surely[at]
+            if a.wrote in popped and (latest is None or popped[a.wrote].began > popped[latest.wrote].began):
+                latest = a
+            at += 1
+        if latest is not None and popped[latest.wrote].began > y:
+            what = "found nothing where %s was" if by.code else "was told the value behind %s"
+            raise Unexpected("queue %d: a pop %s:%s" % (by.key, what % name(latest.wrote), lines_of(latest, popped[latest.wrote], by, *([] if by.code else [pushed[by.read]]))))
+    # of what nobody was told: when was it gone at the latest, and which pop of unknown outcome took it?
+    soonest, rest = None, sorted(gone, key=lambda g: g[0])
+    for a in reversed(surely):
+        while rest and rest[-1][0] > a.ended:
+            g = rest.pop()
+            if soonest is None or g[1] < soonest[1]:
+                soonest = g
+        if a.wrote not in popped and soonest:
+            missing.append((soonest[1], a, soonest[2]))
+    for i, (y, a, by) in enumerate(sorted(missing, key=lambda m: m[0])):
+        if i >= len(unknown) or unknown[i] >= y:
+            raise Unexpected("queue %d: %s is lost: %d pops of unknown outcome could have taken %d values:%s" % (a.key, name(a.wrote), sum(u < y for u in unknown), i + 1, lines_of(a, by)))
+    # a pop that found nothing: each moment of it had a value that was surely there
+    ends = unknown[0] if unknown else float("inf")  # what nobody was told was there until then
+    there = sorted((a.ended, popped[a.wrote].began if a.wrote in popped else ends) for a in surely)
+    there = [t for t in there if t[0] < t[1]]
+    spans = []
+    for begin, end in there:
+        if spans and begin < spans[-1][1]:
+            spans[-1][1] = max(spans[-1][1], end)
+        else:
+            spans.append([begin, end])
+    begins = [s[0] for s in spans]
+    for c in empty:
+        i = bisect.bisect_left(begins, c.began) - 1
+        if i >= 0 and spans[i][1] > c.ended:
+            raise Unexpected("queue %d: a pop found nothing, but there was a value at each moment of it:%s" % (c.key, lines_of(c)))
+
+
+def check_freezes(calls):
+    """One process froze and unfroze: nothing is changed between the end of a freeze and the beginning of the unfreeze, and nothing refused between the end of that and the next freeze."""
+    freezes = sorted((c for c in calls if c.verb in (FREEZE, UNFREEZE)), key=lambda c: c.began)
+    begins, spans, by = [], [], []  # when a state is certain
+    if freezes:
+        begins, spans, by = [0], [(UNFREEZE, freezes[0].began)], [freezes[0]]
+    for c, after in zip(freezes, freezes[1:] + [None]):
+        if c.ended is None or c.code != 0:  # it may happen yet
+            break
+        begins.append(c.ended)
+        spans.append((c.verb, after.began if after else float("inf")))
+        by.append(c)
+    for c in calls:
+        if c.ended is None or c.verb in (GET, HAS, FREEZE, UNFREEZE) or c.code not in (0, EFROZEN):
+            continue
+        i = bisect.bisect_left(begins, c.began) - 1
+        if i < 0 or spans[i][1] <= c.ended:
+            continue
+        if (spans[i][0] == FREEZE) != (c.code == EFROZEN):
+            raise Unexpected("%s:%s" % ("a change while all was frozen" if c.code == 0 else "a refusal while nothing was frozen", lines_of(by[i], c)))
+
+
 def check_history(calls):
     """Raises Unexpected, or returns how many calls of which outcome there were."""
     keys = {}
+    check_freezes(calls)
     for c in settle(calls):
         keys.setdefault(c.key, []).append(c)
     for key in sorted(keys):
         mine = sorted(keys[key], key=lambda c: c.began)
+        if key >= QUEUE:
+            check_queue(mine)
+            continue
         search = Search(mine)
         at = search.run()
         if at is not None:

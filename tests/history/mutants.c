@@ -12,9 +12,16 @@
  *                     answered
  *     twice_newest    the same of the newest put, with no change behind it
  *     leases_unknown  the leases of every other client are not known: their blocks are used again
+ *     push_twice      a value that is pushed is now and then there twice
+ *     push_lost       a push is answered, and its value now and then dropped
+ *     push_late       a push is answered, and its value now and then goes behind that of the next
+ *     pop_two         a pop now and then removes two values of a queue, and gives the first
+ *     frozen_open     a manager says that it is frozen, and now and then is not
+ *     frozen_once     the next life of a manager that was frozen is not
  *
  * One manager for each ddictd.
  */
+#include <manager/freeze.h>
 #include <store/store.h>
 
 #include <errno.h>
@@ -27,9 +34,25 @@
 #define VALUE_CAP 4096u
 #define KEPT      8u /* puts that the next life may find */
 
-enum { POP_LEAVES = 1, NEW_REPLACES, EARLY_ANSWER, LATE_DEL, TWICE, TWICE_NEWEST, LEASES_UNKNOWN };
-static const char *const names[] = {"",         "pop_leaves", "new_replaces", "early_answer",
-                                    "late_del", "twice",      "twice_newest", "leases_unknown"};
+enum {
+    POP_LEAVES = 1,
+    NEW_REPLACES,
+    EARLY_ANSWER,
+    LATE_DEL,
+    TWICE,
+    TWICE_NEWEST,
+    LEASES_UNKNOWN,
+    PUSH_TWICE,
+    PUSH_LOST,
+    PUSH_LATE,
+    POP_TWO,
+    FROZEN_OPEN,
+    FROZEN_ONCE
+};
+static const char *const names[] = {
+    "",          "pop_leaves",   "new_replaces",   "early_answer", "late_del",
+    "twice",     "twice_newest", "leases_unknown", "push_twice",   "push_lost",
+    "push_late", "pop_two",      "frozen_open",    "frozen_once"};
 static unsigned mutant, chance;
 
 /* What outlives a manager; of ddictd, which forks it. */
@@ -40,6 +63,10 @@ static struct shared {
         uint8_t tag, key[KEY_CAP], value[VALUE_CAP];
     } put[KEPT];
 } * shared;
+static struct {
+    bool on;
+    struct store_ref ref;
+} pushed;          /* what goes behind the next */
 static bool again; /* a put is to be carried out again */
 
 static struct {
@@ -60,6 +87,9 @@ int __real_store_pop(struct store *s, const void *key, uint32_t key_len, struct 
                      struct store_ref *next);
 bool __real_store_work(struct store *s);
 int __real_store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
+int __real_store_queue_push(struct store *s, struct store_ref *ref);
+int __real_freeze_init(struct manager *m);
+void __real_freeze_take(struct manager *m, const struct sup_msg *sup);
 
 int __wrap_store_open(struct store **out, int fd, int spill_fd, unsigned local_index);
 int __wrap_store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
@@ -70,6 +100,9 @@ int __wrap_store_pop(struct store *s, const void *key, uint32_t key_len, struct 
                      struct store_ref *next);
 bool __wrap_store_work(struct store *s);
 int __wrap_store_leases_add(struct store *s, uint64_t id, const void *map, uint32_t pid);
+int __wrap_store_queue_push(struct store *s, struct store_ref *ref);
+int __wrap_freeze_init(struct manager *m);
+void __wrap_freeze_take(struct manager *m, const struct sup_msg *sup);
 
 __attribute__((constructor)) static void mutant_choose(void) {
     const char *name = getenv("HISTORY_MUTANT");
@@ -174,7 +207,66 @@ int __wrap_store_pop(struct store *s, const void *key, uint32_t key_len, struct 
     int e = __real_store_pop(s, key, key_len, ref, next);
     if (e == 0 && mutant == POP_LEAVES && ref->value && now_and_then())
         value_put(s, key, key_len, ref->value, ref->item->val_len, ref->item->tag);
+    struct store_ref second;
+    if (e == 0 && mutant == POP_TWO && next->item && now_and_then() &&
+        __real_store_pop(s, key, key_len, &second, next) == 0)
+        store_unpin(s, second.off);
     return e;
+}
+
+/* Of a value that is in memory. */
+static void push_again(struct store *s, const struct store_ref *ref) {
+    const struct item *i = ref->item;
+    struct store_ref copy;
+    if (!ref->value || store_reserve_memory(s, i->key, i->key_len, i->val_len, i->tag, &copy) != 0)
+        return;
+    memcpy(copy.value, ref->value, i->val_len);
+    if (__real_store_queue_push(s, &copy) != 0)
+        store_abort(s, &copy);
+}
+
+/* Behind the others of its key; false: there is no room. */
+static bool push_now(struct store *s, struct store_ref *ref) {
+    struct store_ref there;
+    const struct item *i = ref->item;
+    if (__real_store_find(s, i->key, i->key_len, &there) == 0)
+        return __real_store_queue_push(s, ref) == 0;
+    return __real_store_commit(s, ref, STORE_NEW, NULL) == 0;
+}
+
+int __wrap_store_queue_push(struct store *s, struct store_ref *ref) {
+    late_do();
+    if (mutant == PUSH_LOST && now_and_then()) {
+        store_abort(s, ref);
+        return 0;
+    }
+    if (mutant == PUSH_LATE && !pushed.on && now_and_then()) {
+        pushed.on = true;
+        pushed.ref = *ref;
+        return 0;
+    }
+    int e = __real_store_queue_push(s, ref);
+    if (e == 0 && mutant == PUSH_TWICE && now_and_then())
+        push_again(s, ref);
+    if (e == 0 && pushed.on) {
+        pushed.on = false;
+        if (!push_now(s, &pushed.ref))
+            store_abort(s, &pushed.ref);
+    }
+    return e;
+}
+
+int __wrap_freeze_init(struct manager *m) {
+    int e = __real_freeze_init(m);
+    if (mutant == FROZEN_ONCE)
+        m->shut = false;
+    return e;
+}
+
+void __wrap_freeze_take(struct manager *m, const struct sup_msg *sup) {
+    __real_freeze_take(m, sup);
+    if (mutant == FROZEN_OPEN && m->frozen && now_and_then())
+        m->shut = false;
 }
 
 bool __wrap_store_work(struct store *s) {

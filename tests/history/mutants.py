@@ -21,6 +21,12 @@ MUTANTS = {
     "twice": "a put that the next life carries out again",
     "twice_newest": "the newest put that the next life carries out again",
     "leases_unknown": "a block that is used again under a reader",
+    "push_twice": "a push of one value twice",
+    "push_lost": "a push that is answered and not carried out",
+    "push_late": "a value that goes behind a later one",
+    "pop_two": "a pop that removes two values",
+    "frozen_open": "a change of a frozen manager",
+    "frozen_once": "a next life that is not frozen",
 }
 
 
@@ -28,13 +34,15 @@ def histories(mutant, seconds):
     """Of that ddictd, until one has no explanation: (its text, seconds); None: all had."""
     rng, began = random.Random(history.SEED), time.monotonic()
     while time.monotonic() - began < seconds:
-        dies = mutant in ("twice", "twice_newest", "")
+        dies = mutant in ("twice", "twice_newest", "frozen_once", "")
         nemeses = ["manager_killed"] if dies else []
         how = dict(words=["small"], pause_us=1000) if dies else dict(pause_us=100)
         if mutant == "leases_unknown":
             how.update(mem="4M", ballast=100)  # memory is used again soon
+        if mutant in ("frozen_open", "frozen_once", ""):
+            how.update(freezes=True)
         try:
-            history.a_round(rng, 2, nemeses, pace=0.4, managers=1, args=["--restarts", "16"], env={"HISTORY_MUTANT": mutant}, may_end=dies, **how)
+            history.a_round(rng, 1, nemeses, pace=0.4, managers=1, args=["--restarts", "16"], env={"HISTORY_MUTANT": mutant}, may_end=dies, **how)
         except history.Unexplained as e:
             return str(e), time.monotonic() - began
     return None

@@ -12,8 +12,20 @@
 #define RECORD_MAGIC 0x31545349484444ull /* "DDHIST1" */
 #define RECORD_CALLS (1u << 18)          /* a worker ends when it has made so many */
 #define RECORD_KEYS  48u
+#define RECORD_QUEUE 40u /* keys from this one on are queues */
 
-enum verb { VERB_PUT = 1, VERB_NEW, VERB_EXISTING, VERB_GET, VERB_DEL, VERB_POP, VERB_HAS };
+enum verb {
+    VERB_PUT = 1,
+    VERB_NEW,
+    VERB_EXISTING,
+    VERB_GET,
+    VERB_DEL,
+    VERB_POP,
+    VERB_HAS,
+    VERB_PUSH,
+    VERB_FREEZE, /* this one and the next are of no key */
+    VERB_UNFREEZE
+};
 #define VALUE_TORN 0xffffffffull /* the number of a value whose bytes are not one's; 0: none */
 
 struct record_head {

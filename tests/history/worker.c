@@ -3,10 +3,11 @@
  * worker.c - a process of a history (history.py): calls whatever it draws on few keys, which all
  * workers use, and notes each call (record.h). It judges no answer but the bytes of a value.
  *
- *     worker FILE CLIENT SEED KEYS PAUSE_US [tiny] [small]
+ *     worker FILE CLIENT SEED KEYS PAUSE_US [tiny] [small] [freezer | last]
  *
  * with DDICT_NAME and DDICT_NODE; until SIGTERM. tiny: many timeouts of 0 to 20 ms; small: no value
- * of more than 4 KiB. Exits with 0; with 2 when it could not attach; with 3 when the dictionary is
+ * of more than 4 KiB; freezer: freezes and unfreezes, and nothing else; last: reads all keys, pops
+ * all that is left in the queues, and ends. Exits with 0; with 2 when it could not attach; with 3 when the dictionary is
  * lost or has ended.
  */
 #include "record.h"
@@ -25,18 +26,20 @@
 #include <unistd.h>
 
 #define VALUE_MAX (300u << 10)
-#define KEYS_MAX  40u
+#define KEYS_MAX  RECORD_QUEUE
+#define QUEUES    2u
+#define FLIGHTS   8u
 #define LONG_MS   20000
 #define HELD      16u
 #define LOST_MAX  50 /* calls in sequence that give DDICT_ELOST: the dictionary is */
 
-enum how { HOW_PLAIN, HOW_VIEW, HOW_MANY, HOW_PLACE, HOW_PIECES };
+enum how { HOW_PLAIN, HOW_VIEW, HOW_MANY, HOW_PLACE, HOW_PIECES, HOW_ASYNC };
 
 static ddict_t *d;
 static struct record_head *head;
 static struct call *calls;
 static unsigned keys, lost;
-static bool tiny, small;
+static bool tiny, small, freezer, last;
 static uint64_t rng, ordinal;
 static unsigned char in[VALUE_MAX], out[KEYS_MAX][VALUE_MAX];
 static volatile sig_atomic_t stop;
@@ -102,7 +105,7 @@ static struct call *call_begin(enum verb verb, enum how how, unsigned key, int m
     *c = (struct call){.verb = (uint8_t)verb, .how = (uint8_t)how, .key = (uint16_t)key};
     c->timeout_ms = ms;
     c->wait = wait;
-    if (verb == VERB_PUT || verb == VERB_NEW || verb == VERB_EXISTING) {
+    if (verb == VERB_PUT || verb == VERB_NEW || verb == VERB_EXISTING || verb == VERB_PUSH) {
         c->wrote = (uint64_t)head->client << 32 | ++ordinal;
         c->len = len_of(c->wrote);
     }
@@ -122,12 +125,13 @@ static void call_end(struct call *c, int64_t code, uint64_t at) {
 }
 
 static size_t name_of(char *name, unsigned key) {
-    return (size_t)sprintf(name, "contended key %u", key);
+    return key < RECORD_QUEUE ? (size_t)sprintf(name, "contended key %u", key)
+                              : (size_t)sprintf(name, "queue %u", key - RECORD_QUEUE);
 }
 
 static void owners_note(void) {
     char name[32];
-    for (unsigned i = 0; i < keys; i++)
+    for (unsigned i = 0; i < RECORD_QUEUE + QUEUES; i++)
         head->owner[i] = (uint8_t)ddict_owner(d, name, name_of(name, i));
 }
 
@@ -225,6 +229,46 @@ static void pop_one(unsigned key) {
     call_end(c, rc, at);
 }
 
+/* --- queues --- */
+static const uint64_t most_of[QUEUES] = {0, 4};
+
+static void push_one(unsigned q) {
+    char name[32];
+    size_t n = name_of(name, RECORD_QUEUE + q);
+    bool wait = below(2) == 0;
+    int ms = wait ? (int)below(60) : some_ms();
+    struct call *c = call_begin(VERB_PUSH, HOW_PLAIN, RECORD_QUEUE + q, ms, wait);
+    size_t len = value_fill(in, c->wrote);
+    int rc = ddict_push(d, name, n, in, len, wait ? DDICT_WAIT | DDICT_SURE : 0, most_of[q], ms);
+    call_end(c, rc, now_ns());
+}
+
+static void push_or_pop(void) {
+    unsigned q = (unsigned)below(QUEUES);
+    if (below(5) < 2)
+        push_one(q);
+    else
+        pop_one(RECORD_QUEUE + q);
+}
+
+/* One more that finds nothing says that all is popped. */
+static void queues_empty(void) {
+    for (unsigned q = 0; q < QUEUES; q++) {
+        struct call *c;
+        char name[32];
+        size_t n = name_of(name, RECORD_QUEUE + q);
+        do {
+            struct ddict_view v;
+            c = call_begin(VERB_POP, HOW_VIEW, RECORD_QUEUE + q, LONG_MS, false);
+            int rc = ddict_pop(d, name, n, &v, 0, LONG_MS);
+            uint64_t at = now_ns();
+            if (rc == 0)
+                view_taken(c, &v);
+            call_end(c, rc, at);
+        } while (c->code == 0);
+    }
+}
+
 static void get_all(void) {
     struct ddict_want w[KEYS_MAX];
     struct call *c[KEYS_MAX];
@@ -275,9 +319,107 @@ static void look_one(enum verb verb, unsigned key) {
     call_end(c, rc, now_ns());
 }
 
+/* --- an asynchronous set --- */
+static ddict_async_t *set;
+static struct flight {
+    struct call *c; /* NULL: free */
+    uint64_t ticket;
+    unsigned char bytes[VALUE_MAX];
+} flights[FLIGHTS];
+
+static void op_over(struct ddict_op *op) {
+    struct flight *f = op->user;
+    struct call *c = f->c;
+    int code = op->status;
+    uint64_t at = now_ns();
+    if (code == 0 && op->what == DDICT_OP_GET) {
+        c->read = value_number(f->bytes, op->vlen);
+        c->len = op->vlen;
+    } else if (code == 0 && (op->what == DDICT_OP_VIEW || op->what == DDICT_OP_POP)) {
+        view_taken(c, &op->view);
+    }
+    if (code == -ECANCELED) /* it may have taken effect */
+        code = -ETIMEDOUT;
+    call_end(c, code, at);
+    f->c = NULL;
+    free(op->text);
+}
+
+static unsigned flying(void) {
+    unsigned n = 0;
+    for (unsigned i = 0; i < FLIGHTS; i++)
+        n += flights[i].c != NULL;
+    return n;
+}
+
+static void ops_poll(int ms) {
+    struct ddict_op done[FLIGHTS];
+    if (flying() == 0)
+        return;
+    ssize_t n = ddict_async_poll(set, done, FLIGHTS, ms);
+    for (ssize_t i = 0; i < n; i++)
+        op_over(&done[i]);
+}
+
+static void op_submit(struct flight *f) {
+    static const struct {
+        enum verb verb;
+        unsigned what, flags;
+    } all[] = {{VERB_PUT, DDICT_OP_PUT, 0},
+               {VERB_NEW, DDICT_OP_PUT, DDICT_NEW},
+               {VERB_EXISTING, DDICT_OP_PUT, DDICT_EXISTING},
+               {VERB_GET, DDICT_OP_GET, 0},
+               {VERB_GET, DDICT_OP_VIEW, 0},
+               {VERB_DEL, DDICT_OP_DEL, 0},
+               {VERB_POP, DDICT_OP_POP, 0}};
+    size_t i = below(sizeof all / sizeof *all);
+    unsigned key = (unsigned)below(keys);
+    char name[32];
+    int ms = some_ms();
+    struct ddict_op op = {.what = all[i].what, .flags = all[i].flags, .key = name, .user = f};
+    op.klen = name_of(name, key);
+    op.timeout_ms = ms > 0 ? ms : 1;
+    f->c = call_begin(all[i].verb, HOW_ASYNC, key, op.timeout_ms, false);
+    op.buf = f->bytes;
+    op.len = op.what == DDICT_OP_PUT   ? value_fill(f->bytes, f->c->wrote)
+             : op.what == DDICT_OP_GET ? sizeof f->bytes
+                                       : 0;
+    ssize_t n = ddict_async_submit(set, &op, 1);
+    if (n < 0)
+        op.status = (int)n;
+    f->ticket = op.ticket;
+    if (n < 0 || op.ticket == 0)
+        op_over(&op);
+}
+
+static void ops_some(void) {
+    for (unsigned i = 0; i < FLIGHTS; i++)
+        if (!flights[i].c && below(2))
+            op_submit(&flights[i]);
+    struct flight *f = &flights[below(FLIGHTS)];
+    if (f->c && below(16) == 0)
+        ddict_async_cancel(set, f->ticket);
+    ops_poll((int)below(3));
+}
+
+/* --- the whole dictionary --- */
+static void freeze_one(enum verb verb) {
+    struct call *c = call_begin(verb, HOW_PLAIN, 0, LONG_MS, false);
+    int rc = verb == VERB_FREEZE ? ddict_freeze(d, LONG_MS) : ddict_unfreeze(d, LONG_MS);
+    call_end(c, rc, now_ns());
+}
+
+static void freeze_some(void) {
+    freeze_one(VERB_FREEZE);
+    usleep((useconds_t)below(60000));
+    freeze_one(VERB_UNFREEZE);
+    usleep((useconds_t)below(300000));
+}
+
 static void step(void) {
     unsigned key = (unsigned)below(keys);
-    uint64_t which = below(100);
+    uint64_t which = below(128);
+    ops_poll(0);
     if (which < 18)
         put_one(VERB_PUT, key);
     else if (which < 30)
@@ -294,8 +436,12 @@ static void step(void) {
         look_one(VERB_HAS, key);
     else if (which < 99)
         get_all();
-    else
+    else if (which < 100)
         put_all();
+    else if (which < 120)
+        push_or_pop();
+    else
+        ops_some();
 }
 
 static int file_map(const char *path, uint32_t client) {
@@ -325,26 +471,37 @@ int main(int argc, char **argv) {
     for (int i = 6; i < argc; i++) {
         tiny |= strcmp(argv[i], "tiny") == 0;
         small |= strcmp(argv[i], "small") == 0;
+        freezer |= strcmp(argv[i], "freezer") == 0;
+        last |= strcmp(argv[i], "last") == 0;
     }
     if (keys < 1 || keys > KEYS_MAX || file_map(argv[1], client) < 0) {
         fprintf(stderr, "worker %u: no file %s\n", client, argv[1]);
         return 1;
     }
-    if (ddict_attach(&d, NULL, LONG_MS) < 0)
+    if (ddict_attach(&d, NULL, LONG_MS) < 0 || ddict_async_open(d, &set) < 0)
         return 2;
     owners_note();
-    get_all();
-    while (!stop && lost < LOST_MAX && head->calls + 2 * KEYS_MAX < RECORD_CALLS) {
-        step();
+    if (!freezer)
+        get_all();
+    while (!stop && !last && lost < LOST_MAX && head->calls + 2 * KEYS_MAX < RECORD_CALLS) {
+        if (freezer)
+            freeze_some();
+        else
+            step();
         if (lost > 0)
             usleep(5000);
         else if (pause_us > 0 && below(2))
             usleep((useconds_t)below(2 * pause_us));
     }
-    if (lost == 0) /* the last one sees what became of all that was acknowledged */
+    while (flying() > 0 && lost < LOST_MAX)
+        ops_poll(-1);
+    if (last && lost == 0)
+        queues_empty();
+    if (!freezer && lost == 0) /* the last one sees what became of all that was acknowledged */
         get_all();
     for (unsigned i = 0; i < HELD; i++)
         held_release(&held[i]);
+    ddict_async_close(set);
     ddict_detach(d);
     return lost < LOST_MAX ? 0 : 3;
 }

@@ -12,6 +12,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 BUILD = os.environ.get("DDICT_BUILD", os.getcwd())
@@ -92,6 +93,18 @@ def gather_line(cards, digest=None, secret=None):
     """What the starter says when it has all cards."""
     digest = digest or hashlib.blake2b(" ".join(cards).encode(), digest_size=32).digest()
     return "gather %s %s %s\n" % (base64.b64encode(digest).decode(), base64.b64encode(secret or os.urandom(32)).decode(), cards[0])
+
+
+class Disk:
+    """A folder of ours on the disk of the build; None where that is memory."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="ddict-spill-", dir=BUILD)
+        kind = subprocess.run(["stat", "-f", "-c", "%T", self.path], stdout=subprocess.PIPE, text=True).stdout.strip()
+        return self.path if kind not in ("tmpfs", "ramfs") else None
+
+    def __exit__(self, *a):
+        os.rmdir(self.path)  # fails when something is in it
 
 
 class Node:

@@ -7,22 +7,10 @@ import signal
 import subprocess
 import tempfile
 
-from cluster import BUILD, DDICTD, Dictionary, check, main, managers_of, wait_for
+from cluster import BUILD, DDICTD, Dictionary, Disk, check, main, managers_of, wait_for
 
 MIB = 1 << 20
 DDICT, LOADER = os.path.join(BUILD, "ddict"), os.path.join(BUILD, "ddict-load")
-
-
-class Disk:
-    """A folder of ours on the disk of the build; None where that is memory."""
-
-    def __enter__(self):
-        self.path = tempfile.mkdtemp(prefix="ddict-spill-", dir=BUILD)
-        kind = subprocess.run(["stat", "-f", "-c", "%T", self.path], stdout=subprocess.PIPE, text=True).stdout.strip()
-        return self.path if kind not in ("tmpfs", "ramfs") else None
-
-    def __exit__(self, *a):
-        os.rmdir(self.path)  # fails when something is in it
 
 
 def held(path):
