@@ -153,7 +153,14 @@ int heap_rebuild(struct store *s) {
     return 0;
 }
 
+/* Clients name blocks, in leases and answers: one in the spill is no item. */
+static bool is_in_memory(const struct store *s, uint64_t off) {
+    return off < s->header->file_size;
+}
+
 static int keep_leased(struct store *s, uint64_t block, uint32_t page) {
+    if (!is_in_memory(s, block))
+        return 0;
     if (retire_reserve(s, 1) < 0)
         return -ENOMEM;
     if (item_mark(s, block) == 1)
@@ -162,7 +169,8 @@ static int keep_leased(struct store *s, uint64_t block, uint32_t page) {
 }
 
 int store_keep(struct store *s, uint64_t off) {
-    int rc = off && block_of(s, off) == off ? retire_reserve(s, 2) : DDICT_EPROTO;
+    int rc = off && is_in_memory(s, off) && block_of(s, off) == off ? retire_reserve(s, 2)
+                                                                    : DDICT_EPROTO;
     if (rc < 0)
         return rc;
     if (!s->settled && item_mark(s, off) == 1)
@@ -172,7 +180,8 @@ int store_keep(struct store *s, uint64_t off) {
 
 int store_keep_reserved(struct store *s, uint64_t off) {
     struct item *item = arena_at(s, off);
-    if (s->settled || !off || block_of(s, off) != off || item_bytes(item) > block_bytes(s, off))
+    if (s->settled || !off || !is_in_memory(s, off) || block_of(s, off) != off ||
+        item_bytes(item) > block_bytes(s, off))
         return DDICT_EPROTO;
     int rc = item_mark(s, off);
     if (rc != 1)

@@ -183,6 +183,30 @@ START_TEST(it_is_the_model_whatever_comes_and_goes) {
 }
 END_TEST
 
+/* A client may name any block, in a lease and in its answers. The bytes there are a value's. */
+START_TEST(no_block_there_is_taken_for_an_item) {
+    struct found f;
+    for (uint64_t k = 0; k < 100; k++)
+        MUST(put(k, 100000, k) == 0);
+    ck_assert_int_eq(look_slot(5, 5, &f), 0);
+    uint64_t away = item_away(f.item)->off;
+    ck_assert_int_eq(del(5), 0); /* the lease alone keeps it */
+    box.page->slot[6] = LEASE_WORD(7, away);
+    box_reopen();
+    ck_assert_int_eq(store_keep(box.s, away), DDICT_EPROTO);
+    ck_assert_int_eq(store_keep_reserved(box.s, away), DDICT_EPROTO);
+    uint64_t used = stats().spill_used_bytes;
+    store_work(box.s);
+    box.page->slot[6] = 0;
+    for (uint64_t k = 100; k < 800; k++)
+        if (put(k, 100000, k) < 0)
+            break;
+    ck_assert_uint_gt(stats().spill_used_bytes, used);
+    ck_assert(value_right(f.value, 100000, 5));
+    reader_release(&box.page->slot[5]);
+}
+END_TEST
+
 START_TEST(what_is_read_there_stays_until_it_is_let_go_of) {
     struct found f;
     for (uint64_t k = 0; k < 100; k++)
@@ -574,7 +598,7 @@ UNIT_MAIN_WITH("store_spill", before, after, nobody_waits_for_the_disk_but_who_n
                bytes_that_were_not_written_are_an_error_of_their_value,
                an_error_behind_what_is_ready_is_known, values_beyond_memory_are_in_the_spill,
                one_value_may_be_larger_than_memory, it_is_the_model_whatever_comes_and_goes,
-               what_is_read_there_stays_until_it_is_let_go_of,
+               no_block_there_is_taken_for_an_item, what_is_read_there_stays_until_it_is_let_go_of,
                full_is_when_both_are_full_and_nothing_is_lost, values_make_room_for_the_index,
                values_of_other_managers_are_never_there,
                a_disk_without_space_is_said_and_nothing_is_lost,
