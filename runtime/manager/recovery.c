@@ -233,16 +233,28 @@ static void entry_keep(struct manager *m, struct ledger_entry *e) {
         e->value = 0; /* it has been let in */
 }
 
-void recovery_go_on(struct manager *m) {
+/* All requests that wait, in their order. */
+static struct ledger_entry **entries(struct manager *m, size_t *n) {
     struct ledger *l = m->setup->ledger;
-    size_t n = 0;
-    if (l)
-        ledger_open(l);
-    struct ledger_entry **list = l ? ledger_list(l, &n) : NULL;
+    struct ledger_entry **list = l ? ledger_list(l, n) : NULL;
     if (l && !list)
-        abort();                   /* without them it must not go on */
-    for (size_t i = 0; i < n; i++) /* before anything is changed or given up */
+        abort(); /* without them it must not go on */
+    return list;
+}
+
+void recovery_begin(struct manager *m) {
+    size_t n = 0;
+    if (m->setup->ledger)
+        ledger_open(m->setup->ledger);
+    struct ledger_entry **list = entries(m, &n);
+    for (size_t i = 0; i < n; i++)
         entry_keep(m, list[i]);
+    free(list);
+}
+
+void recovery_go_on(struct manager *m) {
+    size_t n = 0;
+    struct ledger_entry **list = entries(m, &n);
     fate_end(m);
     store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     for (size_t i = 0; i < n; i++)

@@ -36,7 +36,8 @@ tests_local_client_hung_LDADD = $(client_test_libs)
 tests_local_client_late_LDADD = $(client_test_libs)
 client_lives_dict = tests/local/client_lives_dict.c tests/local/client_lives_dict.h
 tests_local_client_lives_SOURCES = tests/local/client_lives.c $(client_lives_dict)
-tests_local_client_lives_push_SOURCES = tests/local/client_lives_push.c $(client_lives_dict)
+tests_local_client_lives_push_SOURCES = tests/local/client_lives_push.c $(client_lives_dict) \
+  tests/local/client_lives_hostile.c tests/local/client_lives_hostile.h
 tests_local_client_lives_wait_SOURCES = tests/local/client_lives_wait.c $(client_lives_dict)
 tests_local_client_lives_LDADD = $(client_test_libs)
 tests_local_client_lives_far_LDADD = $(client_test_libs)

@@ -5,6 +5,7 @@
  * bytes; who pushed it is told so once; its time goes on.
  */
 #include "client_lives_dict.h"
+#include "client_lives_hostile.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -196,12 +197,57 @@ START_TEST(who_gives_up_after_a_death_leaves_nothing) {
 }
 END_TEST
 
+/* --- a client that breaks the rules --- */
+
+/* What a client says it was given does not take the value of another that waits. */
+START_TEST(nobody_takes_the_value_of_one_who_waits) {
+    struct pusher p = {.key = "q", .len = LEN, .seed = 5, .most = 1, .timeout_ms = 60000};
+    int named[2], over[2];
+    setenv("DDICT_RESTARTS", "16", 1);
+    dict_start(&x, 1, 1, 64 * MIB);
+    ck_assert(pipe(named) == 0 && pipe(over) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        ddict_t *own = dict_attach(&x, 0);
+        close(over[1]);
+        ok(ddict_push(own, "q", 1, "1", 1, 0, 1, 20000));
+        tell(named[1]);
+        await(over[0]);
+        value_fill(val, LEN, 5);
+        if (!answer_forge('q', val, LEN))
+            _exit(1);
+        tell(named[1]);
+        await(over[0]);
+        _exit(0);
+    }
+    close(named[1]);
+    await(named[0]);
+    d = dict_attach(&x, 0);
+    pusher_begin(&p);
+    usleep(1500000); /* it waits, and nothing else is said to the child */
+    tell(over[1]);
+    await(named[0]);
+    manager_kill(0);
+    manager_came_back(0);
+    struct ddict_view v;
+    ok(ddict_pop(d, "q", 1, &v, 0, 20000));
+    ddict_release(&v);
+    pusher_end(&p, 0);
+    pop("q", 5, LEN);
+    tell(over[1]);
+    expect_exit(child, 0);
+    memory_fill();
+    end();
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {who_waits_for_room_is_let_in_by_the_next_life,
                                   a_push_that_waited_is_carried_out,
                                   a_push_that_was_let_in_is_answered,
                                   a_push_that_was_answered_is_over,
                                   what_follows_a_push_is_done,
-                                  who_gives_up_after_a_death_leaves_nothing};
+                                  who_gives_up_after_a_death_leaves_nothing,
+                                  nobody_takes_the_value_of_one_who_waits};
     return tests_main("client_lives_push", argc, argv, tests, sizeof tests / sizeof *tests);
 }
