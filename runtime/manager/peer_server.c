@@ -79,9 +79,12 @@ static void peer_server_up(struct link *l, void *arg, uint32_t peer) {
         in->up = true;
     if (!in->up || in->first)
         return;
-    results_connect(in->a.m, peer, link_life(l));
-    /* The manager has lost its earlier connections, and its clients know. Requests still in those
-     * must not be done after newer ones. */
+    if (!results_connect(in->a.m, peer, link_life(l))) {
+        in->a.gone = in->a.m->reap = true;
+        return;
+    }
+    /* The manager has lost its earlier connections, and its clients know, or with --restarts it asks
+     * again. Requests still in those must not be done after newer ones. */
     for (struct peer_server *i = in->a.m->peer_servers; i; i = i->next)
         if (i != in && i->up && i->a.who == in->a.who &&
             link_group(i->link) != link_group(in->link))
@@ -120,13 +123,19 @@ static void later_free(struct peer_server *in) {
         in->a.m->laters--;
 }
 
+/* Not about a request that was made before. */
+static bool is_asking(unsigned type) {
+    return type != MSG_CANCEL && type != MSG_DATA && type != MSG_ABORT && type != MSG_CREDIT &&
+           type != MSG_TOOK;
+}
+
 /* request_take() of a message. */
 static int peer_server_take(struct peer_server *in, const struct msg *m, const uint8_t *payload) {
     if (!in->a.m->setup->results && !(m->flags & MSGF_AGAIN))
         return request_take(&in->a, m, payload);
-    if (!in->first && !in->settled && !(m->flags & MSGF_AGAIN)) {
+    if (!in->first && !in->settled && !(m->flags & MSGF_AGAIN) && is_asking(m->type)) {
         in->settled = true;
-        results_settle(in->a.m, (uint32_t)in->a.who);
+        results_settle(in->a.m, (uint32_t)in->a.who, m->id);
     }
     return results_take(&in->a, m, payload);
 }

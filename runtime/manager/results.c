@@ -88,10 +88,12 @@ void results_open(struct manager *m) {
 }
 
 /* --- connections --- */
-void results_connect(struct manager *m, uint32_t proxy, uint32_t life) {
+bool results_connect(struct manager *m, uint32_t proxy, uint32_t life) {
     if (!m->setup->results)
-        return;
+        return true;
     struct results *p = results_of(m, proxy);
+    if (life < p->life)
+        return false;
     for (uint64_t k = 0; k < p->top; k++) {
         struct result *r = &p->at[k];
         r->asked = 0;
@@ -101,12 +103,18 @@ void results_connect(struct manager *m, uint32_t proxy, uint32_t life) {
         item_drop(m, r);
     }
     p->life = life;
+    return true;
 }
 
-void results_settle(struct manager *m, uint32_t proxy) {
+/* Whether it was asked for before `id`. Numbers of ids begin anew after the last. */
+static bool is_before(const struct result *r, uint64_t id) {
+    return (int32_t)((uint32_t)(id >> 32) - (uint32_t)(r->id >> 32)) > 0;
+}
+
+void results_settle(struct manager *m, uint32_t proxy, uint64_t id) {
     struct results *p = results_of(m, proxy);
     for (uint64_t k = 0; k < p->top; k++)
-        if (!p->at[k].asked)
+        if (!p->at[k].asked && is_before(&p->at[k], id))
             item_drop(m, &p->at[k]);
 }
 
@@ -142,8 +150,9 @@ static bool result_answer(struct requester *a, const struct msg *req) {
     struct result *r;
     struct msg answer;
     if (!a->m->setup->results) { /* ddictd of this node has other options than that of the proxy */
-        requester_reply(a, req, DDICT_ELOST, "nobody knows whether it was done");
-        return true;
+        if (req->flags & MSGF_AGAIN)
+            requester_reply(a, req, DDICT_ELOST, "nobody knows whether it was done");
+        return req->flags & MSGF_AGAIN;
     }
     if (!(r = result_find(a->m, a->who, req->id)))
         return false;
@@ -174,7 +183,8 @@ static bool is_change(const struct msg *m) {
 int results_take(struct requester *a, const struct msg *m, const uint8_t *payload) {
     if (!is_change(m))
         return request_take(a, m, payload);
-    if (m->flags & MSGF_AGAIN && result_answer(a, m))
+    /* without AGAIN, too: the connection may be older than one by which it was asked again */
+    if (m->type != MSG_DATA && result_answer(a, m))
         return TAKE_DONE;
     results_begin(a, m->id);
     int e = request_take(a, m, payload);

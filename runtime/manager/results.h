@@ -36,10 +36,11 @@ static inline bool proxy_returns(const struct requester *a, unsigned type, uint6
 /* A later life knows all leases, and nothing has changed the heap yet: what an earlier life popped
  * is kept, and what it was carrying out when it died is entered. */
 void results_open(struct manager *m);
-/* A proxy has connected anew, in this life of it. */
-void results_connect(struct manager *m, uint32_t proxy, uint32_t life);
-/* It has asked for all that it asks again: popped values that it did not ask for are with it. */
-void results_settle(struct manager *m, uint32_t proxy);
+/* A proxy has connected anew, in this life of it. False: in one that is over. */
+bool results_connect(struct manager *m, uint32_t proxy, uint32_t life);
+/* It asks this for the first time, so it has asked for all before that it asks again: popped values
+ * that it did not ask for are with it. */
+void results_settle(struct manager *m, uint32_t proxy, uint64_t id);
 /* request_take() for a message of a proxy. */
 int results_take(struct requester *a, const struct msg *m, const uint8_t *payload);
 /* The next change is made for request id of this proxy. */
