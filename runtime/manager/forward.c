@@ -417,7 +417,8 @@ static int fills_broken(struct manager *m, struct forward *f, const struct msg *
 }
 
 /* --- the requester leaves --- */
-static void follows_leave(struct forward *f, bool cancel) {
+/* The owner was not asked, or its connection is lost. */
+static void unsent_leave(struct forward *f, bool cancel) {
     forward_free(f->requester->m, f);
 }
 
@@ -485,7 +486,7 @@ static bool part_late(const struct forward_places *p) {
         struct forward *f = p->slot[i];
         /* streams have deadlines of their own */
         if (!f || !f->requester || !f->req.patience_ms ||
-            (f->state != FORWARD_ASKED && f->state != FORWARD_LANDS))
+            (f->state != FORWARD_ASKED && f->state != FORWARD_LANDS && f->state != FORWARD_NEW))
             continue;
         f->age_ms += DD_LATE_MS;
         if (f->age_ms > (uint64_t)f->req.patience_ms + DD_LATE_MS)
@@ -508,7 +509,8 @@ void forwards_end(struct requester *a) {
 
 /* --- the table --- */
 static const struct state_row rows[FORWARD_STATE_N] = {
-    [FORWARD_FOLLOWS] = {.leave = follows_leave},
+    [FORWARD_NEW] = {.leave = unsent_leave},
+    [FORWARD_FOLLOWS] = {.leave = unsent_leave},
     [FORWARD_PUTS] = {.answer = puts_answer, .leave = puts_leave},
     [FORWARD_ASKED] = {.answer = asked_answer, .stream = asked_stream, .leave = asked_leave},
     [FORWARD_LANDS] = {.answer = lands_answer, .leave = asked_leave},
@@ -603,4 +605,6 @@ const struct peer_ops forward_peer_ops = {.place = forward_place,
                                           .part_to = forward_part_to,
                                           .part = forward_part,
                                           .answer = forward_answer,
-                                          .lost = forwards_lost};
+                                          .lost = forwards_lost,
+                                          .again = forwards_again,
+                                          .give_up = forwards_give_up};

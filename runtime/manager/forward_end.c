@@ -31,6 +31,7 @@ void forward_free(struct manager *m, struct forward *f) {
     leader_close(f);
     if (f->leader)
         follower_leave(f);
+    forward_leave_peer(f);
     if (f->id)
         forward_delist(m, f);
     if (forward_busy(f))

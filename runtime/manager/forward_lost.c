@@ -48,8 +48,18 @@ static bool forward_repeats(const struct manager *m, const struct forward *f) {
            (forward_reads(f) || forward_has_result(f));
 }
 
-/* It begins anew, with its id if the owner knows that; linked by p_next. */
-static void forward_renew(struct manager *m, struct forward *f, struct forward **repeat) {
+/* To the front of the list of those that are sent again. */
+static void again_add(struct peer *p, struct forward *f) {
+    struct forward **list = peer_again(p);
+    f->p_prev = list;
+    f->p_next = *list;
+    if (f->p_next)
+        f->p_next->p_prev = &f->p_next;
+    *list = f;
+}
+
+/* It begins anew, with its id if the owner knows that. */
+static void forward_renew(struct manager *m, struct forward *f, struct peer *p) {
     if (forward_has_block(f))
         transit_abort(m, &f->block);
     struct requester *a = f->state == FORWARD_PASSES ? f->requester : NULL;
@@ -67,8 +77,7 @@ static void forward_renew(struct manager *m, struct forward *f, struct forward *
     f->via = 0;
     f->caches = false;
     f->got = 0;
-    f->p_next = *repeat;
-    *repeat = f;
+    again_add(p, f);
     if (a && requester_idle(a))
         forwards_took(a);
 }
@@ -83,7 +92,25 @@ static void forward_lost(struct manager *m, struct forward *f, const char *text)
         forwards_took(a);
 }
 
-static void forward_repeat(struct manager *m, struct forward *f, const char *text) {
+void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again) {
+    while (*peer_forwards(p)) { /* the newest is the first */
+        struct forward *f = *peer_forwards(p);
+        while (again && forwards_return(m) && f->followers) {
+            struct forward *g = f->followers;
+            follower_leave(g);
+            forward_renew(m, g, p);
+        }
+        if (again && forward_repeats(m, f))
+            forward_renew(m, f, p);
+        else
+            forward_lost(m, f, text);
+    }
+    if (!again)
+        forwards_give_up(m, p, text);
+}
+
+/* --- again --- */
+static int forward_repeat(struct manager *m, struct forward *f) {
     uint64_t now = clock_ns(), us = (now - (f->again_ns ? f->again_ns : f->began)) / 1000;
     int e;
     if (!forward_busy(f))
@@ -94,31 +121,31 @@ static void forward_repeat(struct manager *m, struct forward *f, const char *tex
         e = forward_send(f, p, f->key);
     if (e == 0)
         forward_route_keep(m, f);
-    if (e == 0)
-        return;
-    followers_fail(m, f, DDICT_ELOST, text);
-    forward_fail(f, DDICT_ELOST, text);
-    forward_free(m, f);
+    return e;
 }
 
-void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again) {
-    struct forward *repeat = NULL; /* linked by p_next */
-    while (*peer_forwards(p)) {
-        struct forward *f = *peer_forwards(p);
-        if (again && forward_repeats(m, f)) {
-            forward_renew(m, f, &repeat);
+int forwards_again(struct manager *m, struct peer *p) {
+    struct forward *list = *peer_again(p); /* linked by p_next */
+    *peer_again(p) = NULL;
+    while (list) {
+        struct forward *f = list;
+        list = f->p_next;
+        f->p_prev = NULL;
+        int e = forward_repeat(m, f);
+        if (e == 0)
             continue;
-        }
-        while (again && forwards_return(m) && f->followers) {
-            struct forward *g = f->followers;
-            follower_leave(g);
-            forward_renew(m, g, &repeat);
-        }
-        forward_lost(m, f, text);
+        forward_leave_peer(f);
+        forward_become(f, FORWARD_NEW);
+        again_add(p, f);
+        f->p_next = list;
+        if (list)
+            list->p_prev = &f->p_next;
+        return e;
     }
-    while (repeat) {
-        struct forward *f = repeat;
-        repeat = f->p_next;
-        forward_repeat(m, f, text);
-    }
+    return 0;
+}
+
+void forwards_give_up(struct manager *m, struct peer *p, const char *text) {
+    while (*peer_again(p))
+        forward_lost(m, *peer_again(p), text);
 }

@@ -3,8 +3,8 @@
  * forward_lost.h - what a lost connection does to the forwards on it: they end, and their requesters
  * and followers are answered with DDICT_ELOST. A get or head in ASKED becomes NEW and is sent once
  * more, over a new connection: it changes nothing, and its key was kept. With --restarts so are all
- * that were sent as a whole, each time, and those whose value was on its way: the owner makes no
- * change twice, and a value goes on behind what the requester has of it.
+ * that were sent as a whole, and those whose value was on its way, up to DD_PEER_TRIES times in a
+ * row: the owner makes no change twice, and a value goes on behind what the requester has of it.
  */
 #ifndef DDICT_MANAGER_FORWARD_LOST_H
 #define DDICT_MANAGER_FORWARD_LOST_H
@@ -13,8 +13,9 @@
 
 struct peer;
 
-/* A lost of struct peer_ops: afterwards p has no forward, unless one was sent again over a new
- * connection of it. again: as above; else all end. */
+/* lost, again and give_up of struct peer_ops. */
 void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again);
+int forwards_again(struct manager *m, struct peer *p);
+void forwards_give_up(struct manager *m, struct peer *p, const char *text);
 
 #endif

@@ -36,6 +36,8 @@ struct peer {
      * end of the turn */
     int down;
     struct forward *forwards; /* without an answer */
+    struct forward *again;    /* to be sent again, before any other */
+    struct timer retry;       /* when that is tried */
     /* the last time that bytes came from it or were written to it, or that it got its first
      * request; bytes written until then */
     uint64_t moved_ns, written;
@@ -46,6 +48,10 @@ static const struct peer_ops *peers_use; /* of peers_init() */
 
 struct forward **peer_forwards(struct peer *p) {
     return &p->forwards;
+}
+
+struct forward **peer_again(struct peer *p) {
+    return &p->again;
 }
 
 static bool link_serves(const struct peer_link *l) {
@@ -67,11 +73,12 @@ static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
 
 static int peer_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct peer *p = ((struct peer_link *)arg)->peer;
-    p->heard = true;
     p->moved_ns = p->m->now;
     if (m->type != MSG_REPLY && m->type != MSG_DATA)
         return DDICT_EPROTO;
-    return peers_use->answer(p->m, p->id, m, payload);
+    int e = peers_use->answer(p->m, p->id, m, payload);
+    p->heard |= e >= 0;
+    return e;
 }
 
 static void *peer_part_to(struct link *l, void *arg, const struct msg *m, uint32_t got,
@@ -117,6 +124,38 @@ int peers_init(struct manager *m, const struct peer_ops *use) {
     return m->peers ? 0 : -ENOMEM;
 }
 
+/* --- to be asked again --- */
+static void peer_text(const struct peer *p, bool was_up, int code, char *text, size_t cap) {
+    snprintf(text, cap, "manager %u on %s %s: %s", p->id, p->m->setup->peers[p->id].node,
+             was_up ? "is lost" : "can not be reached",
+             code == -EBADMSG ? "what it sent was changed on its way" : dd_strerror(code));
+}
+
+/* Try it later; what ends if it was tried too often is answered with this code. */
+static void peer_retry_later(struct peer *p, int code) {
+    struct manager *m = p->m;
+    char text[256];
+    if (m->setup->ledger && p->vain <= DD_PEER_TRIES &&
+        timer_after(&m->timers, &p->retry, DD_PEER_TRY_MS * 1000000ull) == 0)
+        return;
+    peer_text(p, false, code, text, sizeof text);
+    peers_use->give_up(m, p, text);
+}
+
+static void peer_retry(struct peer *p) {
+    struct manager *m = p->m;
+    timer_clear(&m->timers, &p->retry);
+    int e = p->again ? peers_use->again(m, p) : 0;
+    p->vain += e < 0 && p->n == 0; /* it could not even be opened */
+    if (e < 0)
+        peer_retry_later(p, e);
+    m->up->unstall(m);
+}
+
+static void retry_fire(struct timer *t) {
+    peer_retry((struct peer *)(void *)((char *)t - offsetof(struct peer, retry)));
+}
+
 struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
     struct peer *p = m->peers[id];
     *code = -ENOMEM;
@@ -126,9 +165,11 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
             return NULL;
         p->m = m;
         p->id = id;
+        p->retry.fire = retry_fire;
         m->peers[id] = p;
     }
-    if (p->down) { /* it ended in this turn, and open requests are not answered yet */
+    /* it ended in this turn, and open requests are not answered yet, or not sent again */
+    if (p->down || p->again) {
         *code = DDICT_ELOST;
         return NULL;
     }
@@ -287,18 +328,19 @@ void peers_reap(struct manager *m) {
                 link_reap(p, &p->link[k]);
         if (!p || !p->down)
             continue;
-        snprintf(text, sizeof text, "manager %u on %s %s: %s", p->id, m->setup->peers[p->id].node,
-                 p->link[0].up ? "is lost" : "can not be reached",
-                 p->down == -EBADMSG ? "what it sent was changed on its way"
-                                     : dd_strerror(p->down));
+        peer_text(p, p->link[0].up, p->down, text, sizeof text);
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
         links_free(p);
         p->vain = p->heard ? 1 : p->vain + 1;
         bool broken = p->down == DDICT_EPROTO; /* it would be so again */
         bool again = !m->setup->ledger || (p->vain <= DD_PEER_TRIES && !broken);
+        int code = p->down;
         p->down = 0;
         peers_use->lost(m, p, text, again && !m->ending);
-        m->up->unstall(m);
+        if (p->again && m->setup->ledger && p->vain > 1)
+            peer_retry_later(p, code);
+        else
+            peer_retry(p);
     }
 }
 
@@ -307,6 +349,7 @@ void peers_end(struct manager *m) {
         if (!m->peers[i])
             continue;
         links_free(m->peers[i]);
+        timer_clear(&m->timers, &m->peers[i]->retry);
         peers_use->lost(m, m->peers[i], "the dictionary has ended", false);
         free(m->peers[i]);
     }

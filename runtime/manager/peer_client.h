@@ -17,8 +17,12 @@ struct peer_ops {
                      uint32_t *room);
     int (*part)(struct manager *m, const struct msg *r, uint32_t got, const void *at, uint32_t n);
     int (*answer)(struct manager *m, uint32_t from, const struct msg *r, const uint8_t *payload);
-    /* again: requests that only read may be repeated over a new connection */
+    /* All that was under way ends, or with `again` what may be sent again goes before what is in
+     * peer_again() already. */
     void (*lost)(struct manager *m, struct peer *p, const char *text, bool again);
+    /* Send what is in peer_again(). 0, or why the rest of it is still there. */
+    int (*again)(struct manager *m, struct peer *p);
+    void (*give_up)(struct manager *m, struct peer *p, const char *text); /* end what is there */
 };
 int peers_init(struct manager *m, const struct peer_ops *use);
 void peers_end(struct manager *m);
@@ -35,6 +39,8 @@ bool peer_stuck(struct manager *m, uint32_t id); /* it has open requests, and sh
 /* a request is about to be sent: progress is expected from now on */
 void peer_asked(struct peer *p);
 struct forward **peer_forwards(struct peer *p); /* requests without an answer */
+/* Requests that are to be sent again, in this order, before any other. */
+struct forward **peer_again(struct peer *p);
 int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len);
 /* Over the first connection. Errors are left to the end of the connection. */
 void peer_tell(struct peer *p, struct msg *r);

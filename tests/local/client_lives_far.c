@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MIB  (1u << 20)
@@ -223,6 +224,26 @@ START_TEST(who_waits_is_answered_by_the_next_life) {
     pthread_join(late.thread, NULL);
     ck_assert_int_eq(late.rc, -ETIMEDOUT);
     ck_assert_msg(late.took > 8.9 && late.took < 16, "after %.1f s", late.took);
+    end();
+}
+END_TEST
+
+/* Where no connection can be opened at once, it is tried again. */
+START_TEST(who_waits_goes_on_when_the_proxy_can_connect_again) {
+    struct blocked view = {.key = keys[0], .timeout_ms = 60000};
+    struct rlimit was, none;
+    begin();
+    ck_assert_int_eq(pthread_create(&view.thread, NULL, is_blocked, &view), 0);
+    usleep(500000);
+    ck_assert_int_eq(prlimit(x.manager[PROXY], RLIMIT_NOFILE, NULL, &was), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = was.rlim_max};
+    ck_assert_int_eq(prlimit(x.manager[PROXY], RLIMIT_NOFILE, &none, NULL), 0);
+    ck_assert_int_eq(kill(x.manager[OWNER], SIGKILL), 0);
+    usleep(500000); /* some of DD_PEER_TRIES */
+    ck_assert_int_eq(prlimit(x.manager[PROXY], RLIMIT_NOFILE, &was, NULL), 0);
+    keys_put();
+    pthread_join(view.thread, NULL);
+    ck_assert_int_eq(view.rc, 0);
     end();
 }
 END_TEST
@@ -564,6 +585,7 @@ END_TEST
 int main(int argc, char **argv) {
     const TTest *const tests[] = {what_reads_does_not_notice,
                                   who_waits_is_answered_by_the_next_life,
+                                  who_waits_goes_on_when_the_proxy_can_connect_again,
                                   who_waits_for_events_is_told_what_it_missed,
                                   writers_notice_no_kill,
                                   a_change_that_was_begun_is_made,
