@@ -141,6 +141,16 @@ static void manager_socket_ready(struct io_handler *io, uint32_t events) {
     manager_messages_take(mgr, MESSAGES_TURN);
 }
 
+/* --- memory that outlives them --- */
+static void shared_unmap(struct local_manager *mgr) {
+    if (mgr->page)
+        munmap(mgr->page, sizeof *mgr->page);
+    if (mgr->ledger)
+        munmap(mgr->ledger, sizeof *mgr->ledger);
+    if (mgr->results)
+        munmap(mgr->results, mgr->s->managers * sizeof *mgr->results);
+}
+
 /* --- start --- */
 static int budget_find(struct supervisor *s) {
     char have[24], want[24];
@@ -268,6 +278,14 @@ static uint64_t cache_of_manager(const struct supervisor *s) {
     return s->opt.cache / s->deal.owners;
 }
 
+/* In the child: what others trust in their next life is out of reach. */
+static void unmap_others(struct supervisor *s, const struct local_manager *mgr) {
+    munmap(s->status_page, sizeof *s->status_page);
+    for (unsigned i = 0; i < s->local_n; i++)
+        if (&s->local[i] != mgr)
+            shared_unmap(&s->local[i]);
+}
+
 static void manager_main(struct supervisor *s, struct local_manager *mgr, int sock, pid_t parent)
     __attribute__((noreturn));
 static void manager_main(struct supervisor *s, struct local_manager *mgr, int sock, pid_t parent) {
@@ -293,7 +311,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     close_others(keep, 4 + (int)limits);
     if (limits == 0)
         memlimit_find(); /* ddictd's files of it are closed now */
-    munmap(s->status_page, sizeof *s->status_page);
+    unmap_others(s, mgr);
     setup.id = mgr->id;
     setup.managers = s->managers;
     setup.node_id = s->node_id;
@@ -462,12 +480,7 @@ void managers_stop(struct supervisor *s) {
             close(mgr->spill_ro_fd);
         if (mgr->listen_fd >= 0)
             close(mgr->listen_fd);
-        if (mgr->page)
-            munmap(mgr->page, sizeof *mgr->page);
-        if (mgr->ledger)
-            munmap(mgr->ledger, sizeof *mgr->ledger);
-        if (mgr->results)
-            munmap(mgr->results, s->managers * sizeof *mgr->results);
+        shared_unmap(mgr);
     }
     free(s->local);
     s->local = NULL;
