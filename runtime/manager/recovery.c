@@ -34,6 +34,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* in ledger_entry.value: there is no such block, or there was no memory to keep it */
+#define VALUE_LOST UINT64_MAX
+
 /* --- the request that was at hand --- */
 /* Whether request id has an answer behind `before` in CQ, consumed or not. */
 static bool is_answer_there(const struct ring *cq, uint64_t before, uint64_t id) {
@@ -74,7 +77,7 @@ static void fate_answer(struct lane_client *c, struct msg *req, const struct sto
 /* Of an entry that was ended already: what it named. */
 static void value_drop(struct manager *m, uint64_t off, bool reserved) {
     struct store_ref ref;
-    if (!off)
+    if (!off || off == VALUE_LOST)
         return;
     if (!reserved)
         store_unpin(m->store, off);
@@ -164,19 +167,24 @@ static void fate_end(struct manager *m) {
 }
 
 /* --- requests that wait --- */
+static void value_lost(struct lane_client *c, const struct msg *req) {
+    requester_reply(&c->a, req, DDICT_ELOST, "the value was lost with the manager");
+}
+
 /* The key was put in the life before, and the request was to be answered with that value. */
 static void entry_answer(struct lane_client *c, const struct ledger_entry *e) {
     struct store_ref ref;
-    if (store_item_at(c->a.m->store, e->value, &ref) < 0)
-        abort(); /* it was pinned */
-    request_value(&c->a, &e->req, &ref);
+    if (e->value == VALUE_LOST || store_item_at(c->a.m->store, e->value, &ref) < 0)
+        value_lost(c, &e->req);
+    else
+        request_value(&c->a, &e->req, &ref);
 }
 
 /* A push waits for room again. */
 static void entry_push(struct lane_client *c, const struct ledger_entry *e, const struct msg *req) {
     struct store_ref ref;
-    if (!e->value || store_item_at(c->a.m->store, e->value, &ref) < 0)
-        requester_reply(&c->a, req, DDICT_ELOST, "the value was lost with the manager");
+    if (!e->value || e->value == VALUE_LOST || store_item_at(c->a.m->store, e->value, &ref) < 0)
+        value_lost(c, req);
     else if (!queue_resume(&c->a, req, &ref))
         requester_reply(&c->a, req, -ENOMEM, NULL);
 }
@@ -227,10 +235,8 @@ static void entry_keep(struct manager *m, struct ledger_entry *e) {
         return;
     int rc = e->req.type == MSG_PUT ? store_keep_reserved(m->store, e->value)
                                     : store_keep(m->store, e->value);
-    if (rc < 0)
-        abort();
-    if (rc > 0)
-        e->value = 0; /* it has been let in */
+    if (rc != 0)
+        e->value = rc < 0 ? VALUE_LOST : 0; /* 0: it has been let in */
 }
 
 /* All requests that wait, in their order. */
@@ -243,9 +249,10 @@ static struct ledger_entry **entries(struct manager *m, size_t *n) {
 }
 
 void recovery_begin(struct manager *m) {
+    struct ledger *l = m->setup->ledger;
     size_t n = 0;
-    if (m->setup->ledger)
-        ledger_open(m->setup->ledger);
+    if (l)
+        ledger_open(l);
     struct ledger_entry **list = entries(m, &n);
     for (size_t i = 0; i < n; i++)
         entry_keep(m, list[i]);

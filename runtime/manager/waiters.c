@@ -156,15 +156,13 @@ static const struct pending_ops waiter_ops = {.late = waiter_late, .refuse = wai
 int waiter_add(struct requester *a, const struct msg *req, const void *key, uint64_t hash) {
     struct manager *m = a->m;
     struct waiter *w = calloc(1, sizeof *w);
-    if (!w)
-        return -ENOMEM;
-    if (pending_begin(&w->pending, a, req, key, &waiter_ops) < 0) {
-        free(w);
-        return -ENOMEM;
-    }
-    struct awaited *k = awaited_find(m, key, req->key_len, hash);
-    if (!k && !(k = awaited_new(m, key, req->key_len, hash))) {
-        pending_end(&w->pending);
+    struct awaited *k = w ? awaited_find(m, key, req->key_len, hash) : NULL;
+    if (w && !k)
+        k = awaited_new(m, key, req->key_len, hash);
+    /* an entry is made, or taken over, when nothing else can fail: it ends behind the answer */
+    if (!k || pending_begin(&w->pending, a, req, key, &waiter_ops) < 0) {
+        if (k && !k->first)
+            awaited_free(m, k);
         free(w);
         return -ENOMEM;
     }
