@@ -253,6 +253,8 @@ void recovery_begin(struct manager *m) {
     size_t n = 0;
     if (l)
         ledger_open(l);
+    if (l && !m->setup->page->fell)
+        l->fatal.lives = 0; /* those that count end one behind the other */
     struct ledger_entry **list = entries(m, &n);
     for (size_t i = 0; i < n; i++)
         entry_keep(m, list[i]);
