@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ledger.h - requests of clients that were taken and wait, in memory that outlives the manager: its
- * next life takes them again (PROTOCOL 12). ddictd makes it before the fork; only the manager writes
- * it. Where there is none, or no room in it, a request is counted in `held`.
+ * next life takes them again (PROTOCOL 12). ddictd makes it before the fork; only the manager
+ * writes it. Where there is none, or no room in it, a request is counted in `held`.
  */
 #ifndef DDICT_MANAGER_LEDGER_H
 #define DDICT_MANAGER_LEDGER_H
@@ -25,8 +25,8 @@ struct ledger_entry {
     /* whose; where its record began in SQ. Free: at is the next free one. A part: its request's */
     uint64_t client, at;
     uint64_t deadline; /* ns of clock_ns() */
-    /* offset of the item that answers it, which is pinned; of a PUT: of its block, which is reserved;
-     * 0: not known yet */
+    /* offset of the item that answers it, which is pinned; of a PUT: of its block, which is
+     * reserved; 0: not known yet */
     uint64_t value;
     uint64_t more; /* the entry with the rest of its key; 0: none */
     struct msg req;
@@ -58,7 +58,8 @@ void ledger_end(struct ledger *l, struct ledger_entry *e);
 void ledger_key(const struct ledger *l, const struct ledger_entry *e, uint8_t *key);
 /* The entry of that number, or NULL. */
 struct ledger_entry *ledger_find(struct ledger *l, uint64_t seq);
-/* All requests in the order in which they were taken, to be freed; *n: their number. NULL: no memory. */
+/* All requests in the order in which they were taken, to be freed; *n: their number. NULL: no
+ * memory. */
 struct ledger_entry **ledger_list(struct ledger *l, size_t *n);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recovery.c - requests that the life before had taken and not ended. Each has a source from which it
- * can be taken again: its record in SQ, or once it waits its entry in the ledger. The one at hand
- * when the life before died is named by the record of the arena (LAYOUT I24), by which its fate is
- * told; all others were not begun.
+ * recovery.c - requests that the life before had taken and not ended. Each has a source from which
+ * it can be taken again: its record in SQ, or once it waits its entry in the ledger. The one at
+ * hand when the life before died is named by the record of the arena (LAYOUT I24), by which its
+ * fate is told; all others were not begun.
  *
  *     fate                        its source is a record           its source is an entry
  *     not answered,               stays: the first turn takes it   is taken again, in its turn

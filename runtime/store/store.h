@@ -145,7 +145,8 @@ struct store_fate {
 };
 void store_begin(struct store *s, const struct store_source *from);
 bool store_fate(struct store *s, struct store_fate *out);
-/* The item in a block that store_keep() or store_keep_reserved() keeps. DDICT_EPROTO: there is none (any more). */
+/* The item in a block that store_keep() or store_keep_reserved() keeps. DDICT_EPROTO: there is none
+ * (any more). */
 int store_item_at(struct store *s, uint64_t off, struct store_ref *ref);
 
 /*

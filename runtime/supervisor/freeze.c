@@ -2,9 +2,9 @@
 /*
  * freeze.c - ddictd's part in freeze and unfreeze (PROTOCOL 9): it passes on what its managers ask
  * and answer, and on node 0 takes all managers from one state to the next. A failure in between
- * ends the dictionary, so nothing has to be undone; a manager that is started again goes on where it
- * was (freezes_tell()). A manager or a node that does not answer ends
- * it too (watch.c, control_links.c), so no wait here needs a deadline of its own.
+ * ends the dictionary, so nothing has to be undone; a manager that is started again goes on where
+ * it was (freezes_tell()). A manager or a node that does not answer ends it too (watch.c,
+ * control_links.c), so no wait here needs a deadline of its own.
  */
 #include "freeze.h"
 
