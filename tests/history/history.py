@@ -5,12 +5,14 @@ all answers. What nobody can know, of calls that ran out of time, were lost or w
 
     make check TESTS=tests/history/history.py      in a build folder: some 20 s
     make history HISTORY_SECONDS=1800              longer, with more nemeses
+    make history HISTORY_KILLS=10000               so many kills of managers and clients, on 1 and 3 nodes, and what they did
     HISTORY_SEED=N                                 draw the same nemeses, though not the same moments
     HISTORY_KEEP=DIR                               keep the notes of a history without explanation there, for linear.py
 
 Links are cut and made bad (badlink.py) in network namespaces, if we are root. Where a manager's death ends the dictionary (PROTOCOL 12: it held something that is lost with it), as where more was lost than may
 be, the calls of that dictionary are checked and another one goes on; the figures say how often.
 """
+import errno
 import itertools
 import os
 import random
@@ -35,7 +37,11 @@ WORKER = os.path.join(BUILD, "tests", "history", "worker")
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "18"))
 SEED = int(os.environ.get("HISTORY_SEED", "0")) or random.SystemRandom().getrandbits(31)
 LONG = SECONDS > 60
+KILLS = int(os.environ.get("HISTORY_KILLS", "0"))
+GROWN = 32768  # bytes that an index and its slabs may have grown by, of each manager
+EMPTIED_S = 2
 LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
+LONG_MS = 20000  # of worker.c: a call that takes so long, where nothing stands still, hangs
 KEYS = 6
 
 
@@ -46,6 +52,10 @@ def comm_of(pid):
 
 class Unexplained(Failed):
     """The checker has found something."""
+
+
+class LeftOver(Failed):
+    """Something stays behind."""
 
 
 class Round:
@@ -245,19 +255,36 @@ class Round:
         found = self.recoveries(calls)
         RECOVERED.extend(ms for ms in found if ms is not None)
         counts["deaths"] = len(found)
+        counts["hung"] = sum(c.code == -errno.ETIMEDOUT and c.timeout_ms >= LONG_MS for c in calls)
         counts["restarts"] = sum("was started again" in line for node in self.d.nodes for line in node.lines)
         return counts
+
+
+def check_emptied(d, before):
+    """When all is removed and all workers have gone, the managers use as much as before, but for what their indexes grew by."""
+    figures = []
+
+    def over():
+        figures[:] = [(m, {k: (before[m][k], v[k]) for k in ("total_used_bytes", "retired_bytes", "spill_used_bytes", "clients_now")}) for m, v in d.stats().items()]
+        return all(now <= was + (GROWN if name == "total_used_bytes" else 0) for _, f in figures for name, (was, now) in f.items())
+
+    d.run("clear")
+    try:
+        wait_for("memory", over, EMPTIED_S)
+    except Failed:
+        raise LeftOver("after all was removed (before, now): %r" % figures) from None
 
 
 TOTAL = Counter()
 RECOVERED = []  # ms
 
 
-def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, **how):
+def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, emptied=False, **how):
     """A dictionary for so long; what it was."""
     folder = tempfile.mkdtemp(prefix="ddict-history-", dir=BUILD)
     try:
         with Dictionary(nodes=nodes, managers=managers, mem=mem, args=args, env=env, via=[link.prefix(i) for i in range(nodes)] if link else None) as d:
+            before = d.stats() if emptied else None
             if ballast:
                 d.run("fill", "ballast", ballast, 20000)
             r = Round(d, folder, rng, link, **how)
@@ -273,6 +300,8 @@ def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem
             check(r.over is None or may_end or last, "the dictionary has ended: %s" % r.over)
             d.pids.update(p for node in d.nodes for p in managers_of(node.proc.pid))
             if r.over is None:
+                if before:
+                    check_emptied(d, before)
                 d.end()
     finally:
         shutil.rmtree(folder)
@@ -372,6 +401,76 @@ def losses_that_end_it():
     until(SHARE, one)
 
 
+# What so many kills are of: nodes, and how a round differs. Most deaths while all nodes ask each other end a dictionary; of owners that only others ask few do.
+ALL = ["manager_killed", "manager_killed", "worker_killed"]
+OWNERS = ["owner_killed", "owner_killed", "worker_killed"]
+KINDS = [
+    ("1 node", 1, ALL, {}),
+    ("1 node, frozen now and then", 1, ALL, {"freezes": True}),
+    ("3 nodes, owners", 3, OWNERS, {"at": [0]}),
+    ("1 node, values on disk", 1, ALL, {"disk": True}),
+    ("3 nodes, owners, frozen now and then", 3, OWNERS, {"at": [0], "freezes": True}),
+    ("3 nodes, owners, large values", 3, OWNERS, {"at": [0], "words": []}),
+    ("1 node, large values", 1, ALL, {"words": []}),
+    ("3 nodes, all", 3, ALL, {}),
+    ("1 node, tiny times", 1, ALL, {"words": ["small", "tiny"]}),
+    ("3 nodes, owners, tiny times", 3, OWNERS, {"at": [0], "words": ["small", "tiny"]}),
+]
+
+
+def one_of_many(nodes, nemeses, how, kept):
+    """A round; what was wrong, and why, or None."""
+    how = dict({"words": ["small"], "mem": "%dM" % (32 * nodes)}, **how)
+    args, keep = ["--restarts", "16"], os.environ.get("HISTORY_KEEP")
+    try:
+        with Disk() as disk:
+            if how.pop("disk", False) and disk:
+                args += ["--spill", disk, "--spill-size", "64M"]
+                how.update(mem="16M", ballast=800)
+            os.environ["HISTORY_KEEP"] = kept
+            a_round(RNG, 10, nemeses, pace=0.25, nodes=nodes, managers=4 if nodes == 1 else 2, args=args, may_end=True, pause_us=1500, emptied=True, **how)
+    except LeftOver as e:
+        return "left-overs", e
+    except Unexplained as e:
+        return "torn values" if "torn" in str(e) else "answers without explanation", e
+    except Failed as e:
+        return "hangs" if "a worker to end" in str(e) else "left-overs" if "to end: [" in str(e) or "sockets" in str(e) else "others", e
+    finally:
+        os.environ.pop("HISTORY_KEEP")
+        if keep:
+            os.environ["HISTORY_KEEP"] = keep
+    return None
+
+
+def so_many_kills():
+    """HISTORY_KILLS of them; goes on behind a fault, and says at the end what there was."""
+    wrong, sums, began, shown = Counter(), Counter(), time.monotonic(), 0
+    folder = os.environ.get("HISTORY_KEEP") or os.path.join(BUILD, "history-found")
+    RECOVERED.clear()
+    for n, (what, nodes, nemeses, how) in enumerate(itertools.cycle(KINDS)):
+        killed = sums["managers 1"] + sums["managers 3"] + sums["clients"]
+        if killed >= KILLS:
+            break
+        if killed >= shown + 500:
+            shown = killed
+            print("# %d kills in %d s, wrong: %s" % (killed, time.monotonic() - began, dict(wrong)), flush=True)
+        TOTAL.clear()
+        found = one_of_many(nodes, nemeses, how, os.path.join(folder, str(n)))
+        if found:
+            wrong[found[0]] += 1
+            print("# %s, round %d: %s: %s" % (what, n, found[0], str(found[1]).replace("\n", "\n# ")), flush=True)
+        wrong["hangs"] += TOTAL["hung"]
+        sums.update({"managers %d" % nodes: TOTAL["deaths"], "clients": TOTAL["worker_killed"], "kind " + what: TOTAL["ended"]})
+        sums.update({k: TOTAL[k] for k in ("restarts", "ended", "answered", "lost")})
+    for what, *_ in KINDS:
+        print("# %s: %d dictionaries ended" % (what, sums["kind " + what]))
+    print("# %d kills of managers (%d on 1 node, %d on 3) and %d of clients under load in %d s: %d answers without explanation (0: no acknowledged write lost, none applied twice), %d torn values, "
+          "%d hangs, %d left-overs, %d others; %d calls answered, %d ended in DDICT_ELOST; %d managers came back, %d deaths ended a dictionary; from a kill to the first answer: %s"
+          % (sums["managers 1"] + sums["managers 3"], sums["managers 1"], sums["managers 3"], sums["clients"], time.monotonic() - began, wrong["answers without explanation"], wrong["torn values"],
+             wrong["hangs"], wrong["left-overs"], wrong["others"], sums["answered"], sums["lost"], sums["restarts"], sums["ended"], recovery()), flush=True)
+    check(not any(wrong.values()), "%r; histories are in %s" % (dict(wrong), folder))
+
+
 if __name__ == "__main__":
     print("# HISTORY_SEED=%d" % SEED, flush=True)
     TESTS = [managers_that_are_killed_and_started_again, owners_that_are_killed_while_other_nodes_ask, processes_that_stand_still_or_die_on_two_nodes, memory_that_is_full, times_that_are_too_short]
@@ -379,4 +478,6 @@ if __name__ == "__main__":
         TESTS += [links_that_are_cut_and_bad, losses_that_end_it]
     elif LONG:
         print("# without bad links and losses of nodes: %s" % no_links(), flush=True)
-    main(TESTS, limit=int(SECONDS * 3 + 300))
+    if KILLS:
+        TESTS = [so_many_kills]
+    main(TESTS, limit=KILLS * 4 + 600 if KILLS else int(SECONDS * 3 + 300))

@@ -18,6 +18,7 @@
  *     pop_two         a pop now and then removes two values of a queue, and gives the first
  *     frozen_open     a manager says that it is frozen, and now and then is not
  *     frozen_once     the next life of a manager that was frozen is not
+ *     memory_lost     a put now and then takes a block that nobody ever frees
  *
  * One manager for each ddictd.
  */
@@ -47,12 +48,13 @@ enum {
     PUSH_LATE,
     POP_TWO,
     FROZEN_OPEN,
-    FROZEN_ONCE
+    FROZEN_ONCE,
+    MEMORY_LOST
 };
 static const char *const names[] = {
     "",          "pop_leaves",   "new_replaces",   "early_answer", "late_del",
     "twice",     "twice_newest", "leases_unknown", "push_twice",   "push_lost",
-    "push_late", "pop_two",      "frozen_open",    "frozen_once"};
+    "push_late", "pop_two",      "frozen_open",    "frozen_once",  "memory_lost"};
 static unsigned mutant, chance;
 
 /* What outlives a manager; of ddictd, which forks it. */
@@ -174,6 +176,9 @@ int __wrap_store_commit(struct store *s, struct store_ref *ref, enum store_mode 
         late.key_len = 0;
         return 0;
     }
+    struct store_ref lost;
+    if (mutant == MEMORY_LOST && now_and_then())
+        store_reserve_memory(s, "lost", 4, VALUE_CAP, 0, &lost);
     int e = __real_store_commit(s, ref, mode, version);
     if (e == 0 && puts_again())
         put_keep(ref);

@@ -27,6 +27,7 @@ MUTANTS = {
     "pop_two": "a pop that removes two values",
     "frozen_open": "a change of a frozen manager",
     "frozen_once": "a next life that is not frozen",
+    "memory_lost": "a block that nobody frees",
 }
 
 
@@ -39,11 +40,13 @@ def histories(mutant, seconds):
         how = dict(words=["small"], pause_us=1000) if dies else dict(pause_us=100)
         if mutant == "leases_unknown":
             how.update(mem="4M", ballast=100)  # memory is used again soon
+        how.update(emptied=mutant in ("memory_lost", ""))
+        history.EMPTIED_S = 0.3 if mutant else 2
         if mutant in ("frozen_open", "frozen_once", ""):
             how.update(freezes=True)
         try:
             history.a_round(rng, 1, nemeses, pace=0.4, managers=1, args=["--restarts", "16"], env={"HISTORY_MUTANT": mutant}, may_end=dies, **how)
-        except history.Unexplained as e:
+        except (history.Unexplained, history.LeftOver) as e:
             return str(e), time.monotonic() - began
     return None
 

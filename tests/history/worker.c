@@ -338,8 +338,10 @@ static void op_over(struct ddict_op *op) {
     } else if (code == 0 && (op->what == DDICT_OP_VIEW || op->what == DDICT_OP_POP)) {
         view_taken(c, &op->view);
     }
-    if (code == -ECANCELED) /* it may have taken effect */
+    if (code == -ECANCELED) { /* it may have taken effect */
         code = -ETIMEDOUT;
+        c->timeout_ms = -1;
+    }
     call_end(c, code, at);
     f->c = NULL;
     free(op->text);
