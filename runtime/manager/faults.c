@@ -78,6 +78,7 @@ void faults_init(uint32_t manager, uint32_t life) {
     faults.lane_idle_us = number("DDICT_TEST_LANE_IDLE_US");
     faults.stream_out_refused = number("DDICT_TEST_GIVE_REFUSED");
     faults.cut = number("DDICT_TEST_CUT");
+    faults.cut_each = number("DDICT_TEST_CUT_EACH");
     faults.drop_type = env_typed("DDICT_TEST_DROP", &faults.drop);
     faults.exit_type = env_typed("DDICT_TEST_EXIT", &faults.exit_code);
     faults.delay_type = env_typed("DDICT_TEST_DELAY", &faults.delay_ms);
@@ -106,6 +107,10 @@ void faults_found(unsigned type) {
 
 bool faults_cut(void) {
     return faults.cut > 0 && --faults.cut == 0;
+}
+
+bool faults_cut_each(void) {
+    return faults.cut_each > 0 && ++faults.came % faults.cut_each == 0;
 }
 
 bool faults_rma(void) {

@@ -27,6 +27,8 @@
  *                                 memory to send them
  *     DDICT_TEST_CUT=N            the N-th message that comes by one of several connections of a
  *                                 peer, but the first, ends that
+ *     DDICT_TEST_CUT_EACH=N       each N-th message that comes from another manager, a request, an
+ *                                 answer or some bytes of one, ends its connection and is lost
  */
 #ifndef DDICT_MANAGER_FAULTS_H
 #define DDICT_MANAGER_FAULTS_H
@@ -45,8 +47,8 @@ struct faults {
     uint64_t die_steps;
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type, exit_type;
-    uint64_t exit_code, drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, lend_ms, rma_refused,
-        stream_out_refused, lane_idle_us;
+    uint64_t exit_code, drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, cut_each, came, lend_ms,
+        rma_refused, stream_out_refused, lane_idle_us;
 };
 extern struct faults faults;
 
@@ -60,6 +62,7 @@ bool faults_request(unsigned type);
 void faults_found(unsigned type);
 /* Called with each message of such a connection; true: end it. */
 bool faults_cut(void);
+bool faults_cut_each(void); /* likewise, with each message of another manager */
 /* Called with each value that another manager could read itself; true: its memory cannot be
  * registered. */
 bool faults_rma(void);

@@ -76,6 +76,8 @@ static int peer_message(struct link *l, void *arg, const struct msg *m, void *pa
     p->moved_ns = p->m->now;
     if (m->type != MSG_REPLY && m->type != MSG_DATA)
         return DDICT_EPROTO;
+    if (faults.on && faults_cut_each())
+        return -ECONNRESET;
     int e = peers_use->answer(p->m, p->id, m, payload);
     p->heard |= e >= 0;
     return e;
@@ -96,6 +98,8 @@ static int peer_part(struct link *l, void *arg, const struct msg *m, uint32_t go
                      uint32_t n) {
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->moved_ns = p->m->now;
+    if (faults.on && faults_cut_each())
+        return -ECONNRESET;
     return peers_use->part(p->m, m, got, at, n);
 }
 

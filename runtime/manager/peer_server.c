@@ -175,7 +175,7 @@ static int peer_server_message(struct link *l, void *arg, const struct msg *m, v
     struct peer_server *in = arg;
     if (in->a.gone || !request_allowed(&in->a, m->type))
         return DDICT_EPROTO;
-    if (faults.on && in->first && faults_cut())
+    if (faults.on && ((in->first && faults_cut()) || faults_cut_each()))
         return -ECONNRESET;
     int e = TAKE_LATER;
     if (m->type == MSG_DATA || !share_over(in->a.m))

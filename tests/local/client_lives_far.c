@@ -370,6 +370,44 @@ START_TEST(a_change_whose_answer_was_not_sent_is_answered) {
 }
 END_TEST
 
+/* Both sides live; each so many messages that come to one of them the connection ends. */
+static void cut_begin(const char *manager, const char *each) {
+    setenv("DDICT_TEST_CUT_EACH", each, 1);
+    setenv("DDICT_TEST_MANAGER", manager, 1);
+    begin();
+}
+
+static void once_cut(const char *manager, const char *each) {
+    cut_begin(manager, each);
+    pid_t first = x.manager[OWNER];
+    once_check(0);
+    dict_managers(&x, d);
+    ck_assert_int_eq(x.manager[OWNER], first);
+    end();
+}
+
+START_TEST(a_change_whose_request_was_lost_is_made) {
+    once_cut("1", "23");
+}
+END_TEST
+
+START_TEST(a_change_whose_answer_was_lost_is_not_made_again) {
+    once_cut("0", "23");
+}
+END_TEST
+
+START_TEST(writers_that_wait_notice_no_cut) {
+    waiting = DDICT_WAIT;
+    once_cut("0", "19");
+}
+END_TEST
+
+START_TEST(writers_that_wait_notice_no_lost_request) {
+    waiting = DDICT_WAIT;
+    once_cut("1", "19");
+}
+END_TEST
+
 START_TEST(writers_that_wait_notice_no_kill) {
     waiting = DDICT_WAIT;
     begin();
@@ -550,6 +588,41 @@ START_TEST(values_in_pieces_come_whole) {
 }
 END_TEST
 
+static uint64_t bytes_out(void) {
+    struct ddict_manager_stats *s;
+    ck_assert_int_eq(ddict_stats(d, &s, sizeof *s, 20000), 2);
+    uint64_t n = s[OWNER].bytes_out;
+    free(s);
+    return n;
+}
+
+/* A value for which the proxy has no room passes through it. The connection ends on the way of
+ * some. */
+START_TEST(popped_values_in_pieces_go_on_behind_their_beginning) {
+    struct ddict_view kept[2], v;
+    cut_begin("0", "47");
+    ddict_t *there = dict_attach(&x, OWNER);
+    for (unsigned i = 0; i < LARGE_N; i++) {
+        value_fill(large, LARGE_LEN, i);
+        ok(ddict_put(there, keys[i], strlen(keys[i]), large, LARGE_LEN, 0, 20000));
+    }
+    ddict_detach(there);
+    for (unsigned i = 0; i < 2; i++)
+        ok(ddict_view(d, keys[i], strlen(keys[i]), &kept[i], 0, 20000));
+    uint64_t before = bytes_out();
+    for (unsigned i = 2; i < LARGE_N; i++) {
+        ok(ddict_pop(d, keys[i], strlen(keys[i]), &v, 0, 20000));
+        ck_assert(v.len == LARGE_LEN && value_is(v.data, LARGE_LEN, i));
+        ddict_release(&v);
+        fails(DDICT_ENOKEY, ddict_pop(d, keys[i], strlen(keys[i]), &v, 0, 20000));
+    }
+    ck_assert_uint_gt(bytes_out() - before, (LARGE_N - 2) * (uint64_t)LARGE_LEN); /* some twice */
+    for (unsigned i = 0; i < 2; i++)
+        ddict_release(&kept[i]);
+    end();
+}
+END_TEST
+
 /* The owner keeps no value that its proxy has got; a proxy that comes back asks for none. */
 START_TEST(what_was_popped_is_not_kept) {
     ddict_async_t *q;
@@ -591,7 +664,12 @@ int main(int argc, char **argv) {
                                   a_change_that_was_begun_is_made,
                                   a_change_that_was_made_is_answered,
                                   a_change_whose_answer_was_not_sent_is_answered,
+                                  a_change_whose_request_was_lost_is_made,
+                                  a_change_whose_answer_was_lost_is_not_made_again,
+                                  writers_that_wait_notice_no_cut,
+                                  writers_that_wait_notice_no_lost_request,
                                   writers_that_wait_notice_no_kill,
+                                  popped_values_in_pieces_go_on_behind_their_beginning,
                                   a_pop_that_waited_and_was_made_is_answered,
                                   who_waits_for_room_is_let_in_once,
                                   values_that_wait_for_room_are_kept_up_to_a_limit,
