@@ -42,7 +42,7 @@ GROWN = 32768  # bytes that an index and its slabs may have grown by, of each ma
 EMPTIED_S = 2
 LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
 LONG_MS = 20000  # of worker.c: a call that takes so long, where nothing stands still, hangs
-KEYS = 6
+KEYS = 12 if KILLS else 6
 
 
 def comm_of(pid):
@@ -154,6 +154,9 @@ class Round:
 
     def link_cut(self):
         self.link_cut_until(self.rng.uniform(0.5, 7))
+
+    def link_cut_shortly(self):
+        self.link_cut_until(self.rng.uniform(0.05, 1.5))
 
     def link_bad(self):
         """Frames are late, lost and out of order."""
@@ -362,8 +365,13 @@ def managers_that_are_killed_and_started_again():
 def owners_that_are_killed_while_other_nodes_ask():
     """Where a proxy dies with a forward, or an owner with a value in pieces, the dictionary ends."""
     def one(left):
-        a_round(RNG, left, ["owner_killed"] * 4 + ["proxy_killed", "worker_killed"], pace=0.5, nodes=RNG.choice([2, 3]), managers=1, args=["--restarts", "16"], may_end=True,
-                words=RNG.choice([["small"], ["tiny"]]) if LONG else ["small"], pause_us=1500, at=[0])
+        nemeses, nodes = ["owner_killed"] * 4 + ["worker_killed"], RNG.choice([2, 3])
+        how = dict(pace=0.5, args=["--restarts", "16"], may_end=True, words=RNG.choice([["small"], ["tiny"]]) if LONG else ["small"], pause_us=1500, at=[0])
+        if LINKS and nodes == 2:
+            with Link("o") as link:
+                a_round(RNG, left, nemeses + ["link_cut_shortly"], nodes=2, managers=4, link=link, **how)
+        else:
+            a_round(RNG, left, nemeses + ["proxy_killed"], nodes=nodes, managers=2 * nodes, **how)
     until(SHARE, one)
 
 
@@ -428,7 +436,7 @@ def one_of_many(nodes, nemeses, how, kept):
                 args += ["--spill", disk, "--spill-size", "64M"]
                 how.update(mem="16M", ballast=800)
             os.environ["HISTORY_KEEP"] = kept
-            a_round(RNG, 10, nemeses, pace=0.25, nodes=nodes, managers=4 if nodes == 1 else 2, args=args, may_end=True, pause_us=1500, emptied=True, **how)
+            a_round(RNG, 10, nemeses, pace=0.25, nodes=nodes, managers=max(4, 2 * nodes), args=args, may_end=True, pause_us=1500, emptied=True, **how)
     except LeftOver as e:
         return "left-overs", e
     except Unexplained as e:
@@ -447,27 +455,29 @@ def so_many_kills():
     wrong, sums, began, shown = Counter(), Counter(), time.monotonic(), 0
     folder = os.environ.get("HISTORY_KEEP") or os.path.join(BUILD, "history-found")
     RECOVERED.clear()
-    for n, (what, nodes, nemeses, how) in enumerate(itertools.cycle(KINDS)):
-        killed = sums["managers 1"] + sums["managers 3"] + sums["clients"]
-        if killed >= KILLS:
-            break
-        if killed >= shown + 500:
-            shown = killed
-            print("# %d kills in %d s, wrong: %s" % (killed, time.monotonic() - began, dict(wrong)), flush=True)
-        TOTAL.clear()
-        found = one_of_many(nodes, nemeses, how, os.path.join(folder, str(n)))
-        if found:
-            wrong[found[0]] += 1
-            print("# %s, round %d: %s: %s" % (what, n, found[0], str(found[1]).replace("\n", "\n# ")), flush=True)
-        wrong["hangs"] += TOTAL["hung"]
-        sums.update({"managers %d" % nodes: TOTAL["deaths"], "clients": TOTAL["worker_killed"], "kind " + what: TOTAL["ended"]})
-        sums.update({k: TOTAL[k] for k in ("restarts", "ended", "answered", "lost")})
-    for what, *_ in KINDS:
-        print("# %s: %d dictionaries ended" % (what, sums["kind " + what]))
-    print("# %d kills of managers (%d on 1 node, %d on 3) and %d of clients under load in %d s: %d answers without explanation (0: no acknowledged write lost, none applied twice), %d torn values, "
-          "%d hangs, %d left-overs, %d others; %d calls answered, %d ended in DDICT_ELOST; %d managers came back, %d deaths ended a dictionary; from a kill to the first answer: %s"
-          % (sums["managers 1"] + sums["managers 3"], sums["managers 1"], sums["managers 3"], sums["clients"], time.monotonic() - began, wrong["answers without explanation"], wrong["torn values"],
-             wrong["hangs"], wrong["left-overs"], wrong["others"], sums["answered"], sums["lost"], sums["restarts"], sums["ended"], recovery()), flush=True)
+    try:
+        for n, (what, nodes, nemeses, how) in enumerate(itertools.cycle(KINDS)):
+            killed = sums["managers 1"] + sums["managers 3"] + sums["clients"]
+            if killed >= KILLS:
+                break
+            if killed >= shown + 500:
+                shown = killed
+                print("# %d kills in %d s, wrong: %s" % (killed, time.monotonic() - began, dict(wrong)), flush=True)
+            TOTAL.clear()
+            found = one_of_many(nodes, nemeses, how, os.path.join(folder, str(n)))
+            if found:
+                wrong[found[0]] += 1
+                print("# %s, round %d: %s: %s" % (what, n, found[0], str(found[1]).replace("\n", "\n# ")), flush=True)
+            wrong["hangs"] += TOTAL["hung"]
+            sums.update({"managers %d" % nodes: TOTAL["deaths"], "clients": TOTAL["worker_killed"], "kind " + what: TOTAL["ended"]})
+            sums.update({k: TOTAL[k] for k in ("restarts", "ended", "answered", "lost")})
+    finally:  # also where it is ended early
+        for what, *_ in KINDS:
+            print("# %s: %d dictionaries ended" % (what, sums["kind " + what]))
+        print("# %d kills of managers (%d on 1 node, %d on 3) and %d of clients under load in %d s: %d answers without explanation (0: no acknowledged write lost, none applied twice), %d torn values, "
+              "%d hangs, %d left-overs, %d others; %d calls answered, %d ended in DDICT_ELOST; %d managers came back, %d deaths ended a dictionary; from a kill to the first answer: %s"
+              % (sums["managers 1"] + sums["managers 3"], sums["managers 1"], sums["managers 3"], sums["clients"], time.monotonic() - began, wrong["answers without explanation"], wrong["torn values"],
+                 wrong["hangs"], wrong["left-overs"], wrong["others"], sums["answered"], sums["lost"], sums["restarts"], sums["ended"], recovery() if RECOVERED else "-"), flush=True)
     check(not any(wrong.values()), "%r; histories are in %s" % (dict(wrong), folder))
 
 
