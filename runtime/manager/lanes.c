@@ -298,6 +298,8 @@ static const uint8_t *lane_place(struct requester *a, uint64_t off, uint64_t len
 
 static void lane_consume(struct lane_client *c) {
     const struct msg *m = c->at_hand;
+    if (c->a.m->resumed) /* of a value in pieces, this is the last */
+        requester_entry_end(c->a.m, &c->a.m->resumed);
     if (faults.on)
         faults_step(STEP_ANSWERED);
     ring_consume(&c->lane.sq, m);

@@ -90,7 +90,7 @@ struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, 
     e->client = client;
     e->at = at;
     e->deadline = deadline;
-    e->value = 0;
+    e->value = e->got = e->end = 0;
     e->req = *req;
     memcpy(e->key, key, req->key_len < LEDGER_KEY ? req->key_len : LEDGER_KEY);
     entry_number(e, ++l->seq);

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEDGER_KEY     144u   /* bytes of the key in one entry */
+#define LEDGER_KEY     128u   /* bytes of the key in one entry */
 #define LEDGER_LIVES   2u     /* so many end at a request; then it is not taken again */
 #define LEDGER_ENTRIES 32768u /* 8 MiB of address space; memory is taken as they are used */
 /* in store_source.at: not a position of SQ, but the number of an entry */
@@ -29,6 +29,9 @@ struct ledger_entry {
      * reserved; 0: not known yet */
     uint64_t value;
     uint64_t more; /* the entry with the rest of its key; 0: none */
+    /* of a PUT whose value comes in pieces: the bytes that are in its block; where the last piece
+     * began in SQ, 0: it has not come */
+    uint64_t got, end;
     struct msg req;
     uint8_t key[LEDGER_KEY];
 };

@@ -198,7 +198,9 @@ struct manager {
     unsigned peers_busy;
     struct waiters *waiters;
     struct queues *queues;
-    struct ledger_entry *resumed; /* of the request that is taken again */
+    /* of the request that is taken again, or whose value has just come in pieces: its own if it
+     * waits */
+    struct ledger_entry *resumed;
     /* where the pointer to the entry is whose request is being answered; NULL: none is */
     struct ledger_entry **answering;
     struct subscriptions *subscriptions;

@@ -15,6 +15,9 @@
  * A request that was begun LEDGER_LIVES times and ended its life by a fault each time is not begun
  * again: it is answered DDICT_ELOST, as if that had been the answer.
  *
+ * A value that comes in pieces has an entry, too, until SQ head has passed its last piece: it goes on
+ * where it was.
+ *
  * An entry whose record SQ head has not passed was about to be made: it ends, and the record stays.
  * A further death at any step finds one of these again.
  */
@@ -95,13 +98,28 @@ static bool is_fatal(struct manager *m, const struct store_source *from) {
     return ++f->lives >= LEDGER_LIVES;
 }
 
+/* The entry of the value in pieces to which a record of this request belongs, or NULL. */
+static struct ledger_entry *filling_find(const struct lane_client *c, uint64_t id) {
+    struct ledger *l = c->a.m->setup->ledger;
+    for (uint64_t i = 0; l && i < l->top; i++) {
+        struct ledger_entry *e = &l->entry[i];
+        if (e->seq && !(e->seq & LEDGER_PART) && e->client == c->id && e->req.id == id &&
+            e->req.type == MSG_PUT && e->req.flags & MSGF_STREAM &&
+            (int64_t)(c->lane.sq.pos - e->at) > 0)
+            return e;
+    }
+    return NULL;
+}
+
 /* Records that belong to a request under way have no answer of their own. */
 static bool is_request(const struct msg *m) {
     return m->type != MSG_DATA && m->type != MSG_ABORT && m->type != MSG_CREDIT &&
            m->type != MSG_CANCEL;
 }
 
-static void fatal_refuse(struct lane_client *c, const struct msg *req) {
+/* of: the value in pieces to which req belongs, or NULL */
+static void fatal_refuse(struct lane_client *c, const struct msg *req,
+                         const struct ledger_entry *of) {
     struct manager *m = c->a.m;
     char text[160];
     log_warn("%s of client %llu ended %u lives and is not taken again", msg_name(req->type),
@@ -111,8 +129,8 @@ static void fatal_refuse(struct lane_client *c, const struct msg *req) {
     /* its pieces still come */
     if (req->type == MSG_PUT && req->flags & MSGF_STREAM && put_in_pass(&c->a, req, NULL) < 0)
         requester_drop(&c->a, "malformed record in its lane");
-    else if (is_request(req))
-        requester_reply(&c->a, req, DDICT_ELOST, text);
+    else if (of || is_request(req))
+        requester_reply(&c->a, of ? &of->req : req, DDICT_ELOST, text);
 }
 
 static void entry_end(struct manager *m, struct ledger_entry *e) {
@@ -120,6 +138,16 @@ static void entry_end(struct manager *m, struct ledger_entry *e) {
     bool put = e->req.type == MSG_PUT;
     ledger_end(m->setup->ledger, e);
     value_drop(m, value, put);
+}
+
+/* It is answered, at the record req, which leaves SQ. */
+static void filling_end(struct lane_client *c, struct ledger_entry *e, const struct msg *req) {
+    struct msg put = e->req;
+    uint64_t got = e->got, n = req->flags & MSGF_AREA ? req->val_len : req->len - MSG_HEADER;
+    if (req->type == MSG_DATA && !(req->flags & MSGF_LAST) &&
+        put_in_rest(&c->a, &put, req->aux == got ? got + n : got) < 0)
+        requester_drop(&c->a, "no memory for its request");
+    entry_end(c->a.m, e);
 }
 
 /* What was at hand had waited. */
@@ -136,7 +164,7 @@ static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     if (!answered && f->happened)
         fate_answer(c, &req, f);
     else if (!answered)
-        fatal_refuse(c, &req);
+        fatal_refuse(c, &req, NULL);
     entry_end(c->a.m, e);
 }
 
@@ -156,12 +184,15 @@ static void fate_end(struct manager *m) {
     bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
     if (!answered && !f.happened && !is_fatal(m, &f.from))
         return; /* the first turn takes it */
+    struct ledger_entry *of = filling_find(c, f.from.id);
     c->served_from = c->lane.sq.pos;
     lane_client_watch(c);
     if (!answered && f.happened)
         fate_answer(c, &req, &f);
     else if (!answered)
-        fatal_refuse(c, &req);
+        fatal_refuse(c, &req, of);
+    if (of)
+        filling_end(c, of, &req);
     ring_consume(&c->lane.sq, &req);
     c->served = true;
 }
@@ -189,6 +220,29 @@ static void entry_push(struct lane_client *c, const struct ledger_entry *e, cons
         requester_reply(&c->a, req, -ENOMEM, NULL);
 }
 
+/* Whether it is a value in pieces of which the last has not left SQ. */
+static bool is_filling(const struct lane_client *c, const struct ledger_entry *e) {
+    return e->req.type == MSG_PUT && e->req.flags & MSGF_STREAM &&
+           (e->end == 0 || (int64_t)(c->lane.sq.pos - e->end) <= 0);
+}
+
+static void entry_fill(struct lane_client *c, struct ledger_entry *e) {
+    struct manager *m = c->a.m;
+    struct store_ref ref;
+    struct msg req = e->req;
+    uint64_t got = e->got;
+    if (e->value && e->value != VALUE_LOST && store_item_at(m->store, e->value, &ref) == 0) {
+        if (put_in_resume(&c->a, e, &ref) == 0)
+            return;
+        requester_drop(&c->a, "no memory for its request");
+    } else {
+        value_lost(c, &req);
+        if (put_in_rest(&c->a, &req, got) < 0)
+            requester_drop(&c->a, "no memory for its request");
+    }
+    entry_end(m, e);
+}
+
 static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     struct manager *m = c->a.m;
     struct msg req = e->req;
@@ -211,6 +265,10 @@ static void entry_resume(struct manager *m, struct ledger_entry *e) {
     /* not behind SQ head: the life before died before it passed the record, which is there still */
     if (!c || c->a.gone || (int64_t)(c->lane.sq.pos - e->at) <= 0) {
         entry_end(m, e);
+        return;
+    }
+    if (is_filling(c, e)) {
+        entry_fill(c, e);
         return;
     }
     m->resumed = e;

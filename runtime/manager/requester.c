@@ -37,6 +37,8 @@ struct ledger_entry *requester_enter(struct requester *a, const struct msg *req,
     struct manager *m = a->m;
     struct ledger_entry *e = m->resumed;
     m->resumed = NULL;
+    if (e)
+        e->deadline = deadline; /* of a value in pieces: it waits from now on */
     if (e || !m->setup->ledger || !key || a->kind != REQUESTER_LANE)
         return e;
     return ledger_add(m->setup->ledger, a->who, a->ops->position(a), deadline, req, key);

@@ -9,6 +9,7 @@
 
 #include "answers.h"
 #include "forward_put.h"
+#include "ledger.h"
 #include "manager.h"
 #include "record_rate.h"
 #include "requester.h"
@@ -36,7 +37,10 @@ struct put_in {
     /* refused while landing: the block is given up when the piece is in */
     bool doomed;
     struct forward *forward; /* PUT_PASSES: sends the pieces on */
-    uint64_t got, began;     /* bytes so far; when the put began */
+    /* PUT_FILLS of a lane: in the ledger, a later life goes on with it; NULL: none can, it is held */
+    struct ledger_entry *entry;
+    bool again;          /* the piece that comes next may be in the block already */
+    uint64_t got, began; /* bytes so far; when the put began */
     struct timer timer;
 };
 
@@ -53,7 +57,42 @@ static struct put_in *put_in_find(struct requester *a, uint64_t id) {
     return NULL;
 }
 
+/* --- a later life --- */
+/* Its entry is made: what it names is the later life's to go on with. */
+static void put_in_entered(struct put_in *p, struct ledger_entry *e) {
+    p->entry = e;
+    e->value = p->ref.off;
+    manager_holds(p->requester->m, -1);
+}
+
+static void put_in_enter(struct put_in *p, const uint8_t *key) {
+    /* a value in the spill is held: what else is known of it dies with the manager */
+    struct ledger_entry *e =
+        p->ref.fill ? NULL : requester_enter(p->requester, &p->req, key, p->began);
+    if (e)
+        put_in_entered(p, e);
+}
+
+/* No later life can go on with it from now on. */
+static void put_in_leave(struct put_in *p) {
+    if (!p->entry)
+        return;
+    manager_holds(p->requester->m, 1);
+    ledger_end(p->requester->m->setup->ledger, p->entry);
+    p->entry = NULL;
+}
+
+/* Its bytes are in the block, before their record leaves SQ. */
+static void put_in_note(struct put_in *p, bool last) {
+    if (!p->entry)
+        return;
+    if (last)
+        p->entry->end = p->requester->ops->position(p->requester);
+    __atomic_store_n(&p->entry->got, p->got, __ATOMIC_RELEASE);
+}
+
 static void put_in_refuse(struct put_in *p, int status, const char *text) {
+    put_in_leave(p); /* before its block: the ledger names no free one */
     if (p->state == PUT_FILLS)
         p->requester->m->puts_open--;
     if (p->state == PUT_FILLS && !p->landing)
@@ -82,7 +121,8 @@ static void put_in_free(struct put_in *p) { /* it is the first in the list */
     timer_clear(&p->requester->m->timers, &p->timer);
     if (p->doomed)
         store_abort(p->requester->m->store, &p->ref);
-    manager_holds(p->requester->m, -1);
+    if (!p->entry)
+        manager_holds(p->requester->m, -1);
     free(p);
 }
 
@@ -125,6 +165,8 @@ int put_in_begin(struct requester *a, const struct msg *m, const uint8_t *key) {
         a->m->puts_open++;
         if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0)
             put_in_refuse(p, -ENOMEM, "manager has no memory");
+        else
+            put_in_enter(p, key);
         return 0;
     }
     const char *text = request_full_text(a->m, e, m->val_len);
@@ -192,19 +234,51 @@ static void put_in_first(struct put_in *p) {
     p->requester->puts = p;
 }
 
-/* The last piece is in; p is the first in the list. */
+/* The last piece is in; p is the first in the list. Its entry ends with the record of that piece,
+ * unless the value waits for room: then it is the entry of that. */
 static void put_in_end(struct put_in *p) {
     struct requester *a = p->requester;
     struct msg req = p->req;
     struct store_ref ref = p->ref;
     uint64_t began = p->began;
-    bool fills = p->state == PUT_FILLS;
-    manager_holds(a->m, 1); /* until its last piece leaves the ring */
+    bool fills = p->state == PUT_FILLS, held = !p->entry;
+    if (held)
+        manager_holds(a->m, 1); /* until its last piece leaves the ring */
+    a->m->resumed = p->entry;
     put_in_free(p);
     if (fills)
         a->m->up->commit(a, &req, &ref, began);
     requester_taken(a, req.id);
-    manager_holds(a->m, -1);
+    if (a->m->resumed) /* its lane is gone */
+        requester_entry_end(a->m, &a->m->resumed);
+    if (held)
+        manager_holds(a->m, -1);
+}
+
+int put_in_resume(struct requester *a, struct ledger_entry *e, const struct store_ref *ref) {
+    struct put_in *p;
+    int rc = put_in_new(a, &e->req, &p);
+    if (rc < 0)
+        return rc;
+    p->state = PUT_FILLS;
+    p->ref = *ref;
+    p->got = e->got;
+    p->again = true;
+    a->m->puts_open++;
+    put_in_entered(p, e);
+    if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0)
+        put_in_refuse(p, -ENOMEM, "manager has no memory");
+    return 0;
+}
+
+int put_in_rest(struct requester *a, const struct msg *m, uint64_t got) {
+    struct put_in *p;
+    int rc = put_in_new(a, m, &p);
+    if (rc < 0)
+        return rc;
+    p->state = PUT_REFUSED;
+    p->got = got;
+    return 0;
 }
 
 int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload) {
@@ -220,8 +294,11 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     }
     if (faults.on)
         faults_sleep(faults.piece_ms);
-    if (m->aux != p->got || len > p->req.val_len - p->got)
+    if (p->again && m->aux != p->got && m->aux == p->got - len)
+        len = 0; /* its record had not left SQ */
+    else if (m->aux != p->got || len > p->req.val_len - p->got)
         return DDICT_EPROTO;
+    p->again = false;
     if (last != (p->got + len == p->req.val_len))
         return DDICT_EPROTO;
     if (p->state == PUT_PASSES) {
@@ -236,6 +313,7 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     if (p->state == PUT_FILLS && payload != p->ref.value + p->got)
         copy_value(p->ref.value + p->got, payload, len, p->req.val_len);
     p->got += len;
+    put_in_note(p, last);
     /* it made progress */
     if (p->timer.pos)
         timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull);
@@ -333,6 +411,7 @@ void put_in_dropped(struct requester *a, const struct msg *m, bool last) {
 void puts_end(struct requester *a) {
     while (a->puts) {
         struct put_in *p = a->puts;
+        put_in_leave(p);
         if (p->state == PUT_FILLS)
             store_abort(a->m->store, &p->ref);
         put_in_free(p);

@@ -25,6 +25,12 @@ int put_in_hold(struct requester *a, const struct msg *m, struct store_ref *ref,
 bool puts_look(struct requester *a);
 void puts_end(struct requester *a);
 
+struct ledger_entry;
+/* Go on where the life before was: ref is the block of the entry. 0 or negative. */
+int put_in_resume(struct requester *a, struct ledger_entry *e, const struct store_ref *ref);
+/* Of a put that is answered: drop the pieces that still come, behind `got` bytes. 0 or negative. */
+int put_in_rest(struct requester *a, const struct msg *m, uint64_t got);
+
 /* As put_in_abort(), only for a put that goes on to another manager. */
 bool put_in_cancel(struct requester *a, uint64_t id);
 /* Its parked header was dropped and answered. last: so was its last piece, and the put_in is

@@ -115,8 +115,8 @@ START_TEST(who_waits_for_room_is_let_in_by_the_next_life) {
 END_TEST
 
 /* One push after the other waits, and a pop lets it in; the manager dies at each n-th such step. */
-static void one_by_one(const char *step, unsigned n) {
-    struct pusher p = {.key = "q", .len = LEN, .most = 1, .timeout_ms = 600000};
+static void one_by_one(const char *step, unsigned n, size_t len) {
+    struct pusher p = {.key = "q", .len = len, .most = 1, .timeout_ms = 600000};
     struct ddict_view v;
     char die[32];
     sprintf(die, "%s:%u", step, n);
@@ -128,10 +128,10 @@ static void one_by_one(const char *step, unsigned n) {
         p.seed = i;
         pusher_begin(&p);
         usleep(50000);
-        pop("q", i - 1, LEN);
+        pop("q", i - 1, len);
         pusher_end(&p, 0);
     }
-    pop("q", ROUNDS - 1, LEN);
+    pop("q", ROUNDS - 1, len);
     fails(DDICT_ENOKEY, ddict_pop(d, "q", 1, &v, 0, 20000)); /* none was let in twice */
     dict_managers(&x, d);
     ck_assert_int_ne(x.manager[0], first);
@@ -141,8 +141,10 @@ static void one_by_one(const char *step, unsigned n) {
 /* Each step of push and pop is the n-th for some n; with small ones lives die before they are ready,
  * too. */
 static void at_each(const char *step, unsigned least) {
-    for (unsigned n = least; n < least + 3; n++)
-        one_by_one(step, n);
+    for (unsigned n = least; n < least + 3; n++) {
+        one_by_one(step, n, LEN);
+        one_by_one(step, n + 2, LONG);
+    }
 }
 
 START_TEST(a_push_that_waited_is_carried_out) {
