@@ -122,6 +122,7 @@ struct client_lane {
     uint32_t unsent_n, ops; /* written under lock, atomic; ops that are not done */
     uint32_t sent[2];       /* of them, waiting for their answer */
     struct place *places;   /* in the lane's area (place.c), by their offsets */
+    int strays; /* replies to no request, less requests that were given up: for tests, at most 0 */
     struct request *bucket[CLIENT_LANE_BUCKETS];
 };
 

@@ -150,6 +150,8 @@ int client_lane_drain(struct client_lane *p) {
             take_reply(p, r, &m, payload);
         else if (r && m.type == MSG_DATA)
             take_piece(p, r, &m, payload);
+        else if (!r && m.type == MSG_REPLY)
+            p->strays++;
         ring_consume(&p->lane.cq, &m);
         n++;
         rc = 0;

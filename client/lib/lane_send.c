@@ -348,6 +348,7 @@ void request_give_up(struct client_lane *p, struct request *r) {
     if (r->id == 0)
         return;
     uint64_t id = r->id;
+    p->strays--; /* it may be answered all the same */
     request_table_remove(p, r);
     client_lane_notice_add(p, r, r->sending ? MSG_ABORT : MSG_CANCEL, id);
     client_lane_notices_send(p);

@@ -7,6 +7,7 @@
  * once. A death that takes something along, or one too many, ends the dictionary.
  */
 #include "client_lives_dict.h"
+#include "client_strays.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -299,7 +300,7 @@ static void once_check(unsigned kills) {
         if ((p[w] = fork()) == 0) {
             for (unsigned i = 0; i < ROUNDS; i++)
                 once_round(w, i);
-            _exit(0);
+            _exit(strays_came(d));
         }
     for (unsigned i = 0; i < kills; i++) {
         seed = seed * 1103515245 + 12345;

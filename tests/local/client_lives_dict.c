@@ -2,6 +2,8 @@
 /* client_lives_dict.c - a dictionary whose managers are killed and started again. */
 #include "client_lives_dict.h"
 
+#include "client_strays.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +19,8 @@ void begin(int nodes, int managers, const char *restarts) {
 }
 
 void end(void) {
-    dict_managers(&x, d); /* those that dict_stop() waits for */
+    ck_assert(!strays_came(d)); /* each request was answered once */
+    dict_managers(&x, d);       /* those that dict_stop() waits for */
     dict_end(&x, d);
 }
 

@@ -6,6 +6,7 @@
  * comes to who popped it, but is not kept for longer.
  */
 #include "client_dict.h"
+#include "client_strays.h"
 #include <base/defaults.h>
 
 #include <errno.h>
@@ -37,7 +38,8 @@ static void begin(void) {
 }
 
 static void end(void) {
-    dict_managers(&x, d); /* those that dict_stop() waits for */
+    ck_assert(!strays_came(d)); /* each request was answered once */
+    dict_managers(&x, d);       /* those that dict_stop() waits for */
     dict_end(&x, d);
 }
 
@@ -316,7 +318,7 @@ static void once_check(unsigned kills) {
         if ((p[w] = fork()) == 0) {
             for (unsigned i = 0; i < ROUNDS; i++)
                 once_round(w, i);
-            _exit(0);
+            _exit(strays_came(d));
         }
     owner_kills(kills);
     for (unsigned w = 0; w < WRITERS; w++)

@@ -5,6 +5,7 @@
  * is given up, or was refused, leaves nothing.
  */
 #include "client_lives_dict.h"
+#include "client_strays.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -151,7 +152,7 @@ START_TEST(writers_of_long_values_notice_no_kill) {
                 memcpy(value + sizeof w, &i, sizeof i);
                 ok(ddict_push(d, "all", 3, value, LONG / 4, 0, 0, 60000));
             }
-            _exit(0);
+            _exit(strays_came(d));
         }
     for (unsigned i = 0; i < KILLS; i++) {
         seed = seed * 1103515245 + 12345;
