@@ -22,6 +22,7 @@
 #define HEALED_BEFORE_THE_MAP     MUTANT(9)
 #define SHADOW_IN_THE_OLD_ARENA   MUTANT(10)
 #define LIFE_FORGETS_WHAT_IT_SENT MUTANT(11)
+#define READER_KEEPS_ITS_MAP      MUTANT(12)
 
 #define NODES 3
 #define IDS   2
@@ -97,6 +98,7 @@ inline send_pend(n) {
 
 #define MINE(n) (alive[n] && prim[n] == (n))
 #define SERVES(n) (MINE(n) && !susp[n])
+#define READS(n) (SERVES(n) || (READER_KEEPS_ITS_MAP && alive[n] && !susp[n] && !shadow[n]))
 #define REACHES(n, to) (!cut[n] && !cut[to] && alive[to])
 #define ASKED(n, id) (HAS(issued, id) && !HAS(acked, id))
 #define CAN_SEND(n) (back[n] == NONE || ((whole[n] || sent_copy[n]) && REACHES(n, back[n]) && len(link[back[n]]) < 2))
@@ -239,8 +241,8 @@ proctype reader() {
 end_reader:
     do
     :: atomic {
-        if :: SERVES(0) -> n = 0 :: SERVES(1) -> n = 1 :: SERVES(2) -> n = 2 fi;
-        assert(SERVES(0) + SERVES(1) + SERVES(2) == 1);
+        if :: READS(0) -> n = 0 :: READS(1) -> n = 1 :: READS(2) -> n = 2 fi;
+        assert(SERVES(0) + SERVES(1) + SERVES(2) <= 1);
         low = least;
         at = 2 * n + arena[n] }
        atomic {
