@@ -41,7 +41,10 @@ tests_local_libclient_strays_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_local_libclient_strays_la_LIBADD = libclient.la
 client_lives_libs = tests/local/libclient_dict.la tests/local/libclient_strays.la $(CHECK_LIBS)
 client_lives_dict = tests/local/client_lives_dict.c tests/local/client_lives_dict.h
-tests_local_client_lives_SOURCES = tests/local/client_lives.c $(client_lives_dict)
+client_lives_once = tests/local/client_lives_once.c tests/local/client_lives_once.h
+tests_local_client_lives_SOURCES = tests/local/client_lives.c $(client_lives_dict) \
+  $(client_lives_once)
+tests_local_client_lives_far_SOURCES = tests/local/client_lives_far.c $(client_lives_once)
 tests_local_client_lives_push_SOURCES = tests/local/client_lives_push.c $(client_lives_dict) \
   tests/local/client_lives_hostile.c tests/local/client_lives_hostile.h
 tests_local_client_lives_stream_SOURCES = tests/local/client_lives_stream.c $(client_lives_dict)

@@ -7,7 +7,7 @@
  * once. A death that takes something along, or one too many, ends the dictionary.
  */
 #include "client_lives_dict.h"
-#include "client_strays.h"
+#include "client_lives_once.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -257,77 +257,38 @@ START_TEST(a_life_that_can_not_begin_says_why) {
 END_TEST
 
 /* --- each change is made once --- */
-#define WRITERS 3
-#define ROUNDS  250u
-static unsigned waiting; /* DDICT_WAIT: a pop waits until the other writer has put it back */
+static struct once once = {.queue = "all", .sum = "sum", .rounds = 250};
 
-/* What one writer does in a round; a manager that dies anywhere in it may change nothing of the
- * outcome. Nothing is streamed: that would end the dictionary. */
-static void once_round(unsigned w, unsigned i) {
-    char key[32];
-    uint64_t n = (uint64_t)w << 32 | i, sum;
-    struct ddict_view v;
-    size_t len = (size_t)sprintf(key, "own %u %u", w, i % 7);
-    value_fill(val, 500, i);
-    ok(ddict_put(d, key, len, val, 500, DDICT_NEW, 20000)); /* twice: DDICT_EEXISTS */
-    if (i % 2) {
-        ok(ddict_del(d, key, len, 20000)); /* twice: DDICT_ENOKEY */
-    } else {
-        ok(ddict_pop(d, key, len, &v, 0, 20000));
-        ck_assert(v.len == 500 && value_is(v.data, 500, i));
-        ddict_release(&v);
-    }
-    ok(ddict_push(d, "all", 3, &n, sizeof n, 0, 0, 20000));
-    int rc;
-    while ((rc = ddict_pop(d, "sum", 3, &v, waiting, 20000)) == DDICT_ENOKEY)
-        usleep(100); /* another writer has it */
-    ok(rc);
-    memcpy(&sum, v.data, sizeof sum);
-    ddict_release(&v);
-    sum++;
-    ok(ddict_put(d, "sum", 3, &sum, sizeof sum, DDICT_NEW, 20000));
+static size_t own_len(unsigned i) {
+    return 500; /* those in pieces: client_lives_stream */
 }
 
-/* All writers, while `kills` managers are killed at any moment (0: they kill themselves). */
-static void once_check(unsigned kills) {
-    pid_t p[WRITERS];
-    uint64_t zero = 0, n;
-    struct ddict_view v;
+static void kill_at_random(unsigned times) {
     unsigned seed = 12345;
-    dict_managers(&x, d);
-    ok(ddict_put(d, "sum", 3, &zero, sizeof zero, 0, 20000));
-    for (unsigned w = 0; w < WRITERS; w++)
-        if ((p[w] = fork()) == 0) {
-            for (unsigned i = 0; i < ROUNDS; i++)
-                once_round(w, i);
-            _exit(strays_came(d));
-        }
-    for (unsigned i = 0; i < kills; i++) {
+    for (unsigned i = 0; i < times; i++) {
         seed = seed * 1103515245 + 12345;
         usleep(20000 + seed / 65536 % 60000);
         manager_kill(0);
         manager_came_back(0);
     }
-    for (unsigned w = 0; w < WRITERS; w++)
-        expect_exit(p[w], 0);
-    ok(ddict_pop(d, "sum", 3, &v, 0, 20000));
-    memcpy(&n, v.data, sizeof n);
-    ddict_release(&v);
-    ck_assert_uint_eq(n, WRITERS * ROUNDS);
-    unsigned next[WRITERS] = {0};
-    for (unsigned i = 0; i < WRITERS * ROUNDS; i++) {
-        ok(ddict_pop(d, "all", 3, &v, 0, 20000));
-        memcpy(&n, v.data, sizeof n);
-        ddict_release(&v);
-        ck_assert_uint_lt(n >> 32, WRITERS);
-        ck_assert_uint_eq(n & UINT32_MAX, next[n >> 32]++); /* in order, each once */
-    }
-    ck_assert_int_eq(ddict_len(d, 20000), 0);
+}
+
+static void writers_check(unsigned kills) {
+    static char name[ONCE_WRITERS][ONCE_OWN][16];
+    for (unsigned w = 0; w < ONCE_WRITERS; w++)
+        for (unsigned i = 0; i < ONCE_OWN; i++) {
+            sprintf(name[w][i], "own %u %u", w, i);
+            once.own[w][i] = name[w][i];
+        }
+    once.len = own_len;
+    once.kills = kill_at_random;
+    dict_managers(&x, d);
+    once_check(d, &once, kills);
 }
 
 START_TEST(writers_notice_no_kill) {
     begin(1, 1, "16");
-    once_check(12);
+    writers_check(12);
     end();
 }
 END_TEST
@@ -339,7 +300,7 @@ static void once_dies(const char *step) {
     unsetenv("DDICT_TEST_DIE");
     dict_managers(&x, d);
     pid_t first = x.manager[0];
-    once_check(0);
+    writers_check(0);
     dict_managers(&x, d);
     ck_assert_int_ne(x.manager[0], first);
     end();
@@ -388,33 +349,33 @@ END_TEST
 
 /* --- requests that wait --- */
 START_TEST(writers_that_wait_notice_no_kill) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     begin(1, 1, "16");
-    once_check(12);
+    writers_check(12);
     end();
 }
 END_TEST
 
 START_TEST(a_request_that_waited_is_carried_out) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     once_dies("begun:131");
 }
 END_TEST
 
 START_TEST(a_request_that_waited_and_was_carried_out_is_answered) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     once_dies("changed:103");
 }
 END_TEST
 
 START_TEST(a_request_that_waited_and_was_answered_is_over) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     once_dies("answered:107");
 }
 END_TEST
 
 START_TEST(what_follows_a_request_that_waited_is_done) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     once_dies("taken:139");
 }
 END_TEST

@@ -6,6 +6,7 @@
  * comes to who popped it, but is not kept for longer.
  */
 #include "client_dict.h"
+#include "client_lives_once.h"
 #include "client_strays.h"
 #include <base/defaults.h>
 
@@ -273,74 +274,25 @@ START_TEST(who_waits_for_events_is_told_what_it_missed) {
 END_TEST
 
 /* --- each change is made once --- */
-#define WRITERS 3u
-#define ROUNDS  120u
-#define QUEUE   keys[30]
-#define SUM     keys[31]
-static unsigned waiting; /* DDICT_WAIT: a pop waits until the other writer has put it back */
+#define QUEUE keys[30]
+static struct once once = {.queue = QUEUE, .sum = keys[31], .rounds = 120};
 
 static size_t own_len(unsigned i) {
     return i % 16 ? 500 : LONG;
 }
 
-/* What one writer does in a round. */
-static void once_round(unsigned w, unsigned i) {
-    const char *key = keys[w * 7 + i % 7];
-    uint64_t n = (uint64_t)w << 32 | i, sum;
-    struct ddict_view v;
-    value_fill(val, own_len(i), i);
-    ok(ddict_put(d, key, strlen(key), val, own_len(i), DDICT_NEW, 20000)); /* twice: EEXISTS */
-    if (i % 2) {
-        ok(ddict_del(d, key, strlen(key), 20000)); /* twice: ENOKEY */
-    } else {
-        ok(ddict_pop(d, key, strlen(key), &v, 0, 20000));
-        ck_assert(v.len == own_len(i) && value_is(v.data, v.len, i));
-        ddict_release(&v);
-    }
-    ok(ddict_push(d, QUEUE, strlen(QUEUE), &n, sizeof n, 0, 0, 20000));
-    int rc;
-    while ((rc = ddict_pop(d, SUM, strlen(SUM), &v, waiting, 20000)) == DDICT_ENOKEY)
-        usleep(100); /* another writer has it */
-    ok(rc);
-    memcpy(&sum, v.data, sizeof sum);
-    ddict_release(&v);
-    sum++;
-    ok(ddict_put(d, SUM, strlen(SUM), &sum, sizeof sum, DDICT_NEW, 20000));
-}
-
-/* All writers, while the owner is killed so many times (0: it kills itself). */
-static void once_check(unsigned kills) {
-    pid_t p[WRITERS];
-    uint64_t zero = 0, n;
-    struct ddict_view v;
-    ok(ddict_put(d, SUM, strlen(SUM), &zero, sizeof zero, 0, 20000));
-    for (unsigned w = 0; w < WRITERS; w++)
-        if ((p[w] = fork()) == 0) {
-            for (unsigned i = 0; i < ROUNDS; i++)
-                once_round(w, i);
-            _exit(strays_came(d));
-        }
-    owner_kills(kills);
-    for (unsigned w = 0; w < WRITERS; w++)
-        expect_exit(p[w], 0);
-    ok(ddict_pop(d, SUM, strlen(SUM), &v, 0, 20000));
-    memcpy(&n, v.data, sizeof n);
-    ddict_release(&v);
-    ck_assert_uint_eq(n, WRITERS * ROUNDS);
-    unsigned next[WRITERS] = {0};
-    for (unsigned i = 0; i < WRITERS * ROUNDS; i++) {
-        ok(ddict_pop(d, QUEUE, strlen(QUEUE), &v, 0, 20000));
-        memcpy(&n, v.data, sizeof n);
-        ddict_release(&v);
-        ck_assert_uint_lt(n >> 32, WRITERS);
-        ck_assert_uint_eq(n & UINT32_MAX, next[n >> 32]++); /* in order, each once */
-    }
-    ck_assert_int_eq(ddict_len(d, 20000), 0);
+static void writers_check(unsigned kills) {
+    for (unsigned w = 0; w < ONCE_WRITERS; w++)
+        for (unsigned i = 0; i < ONCE_OWN; i++)
+            once.own[w][i] = keys[w * ONCE_OWN + i];
+    once.len = own_len;
+    once.kills = owner_kills;
+    once_check(d, &once, kills);
 }
 
 START_TEST(writers_notice_no_kill) {
     begin();
-    once_check(12);
+    writers_check(12);
     end();
 }
 END_TEST
@@ -351,7 +303,7 @@ static void once_dies(const char *step) {
     setenv("DDICT_TEST_MANAGER", "1", 1);
     begin();
     pid_t first = x.manager[OWNER];
-    once_check(0);
+    writers_check(0);
     dict_managers(&x, d);
     ck_assert_int_ne(x.manager[OWNER], first);
     end();
@@ -382,7 +334,7 @@ static void cut_begin(const char *manager, const char *each) {
 static void once_cut(const char *manager, const char *each) {
     cut_begin(manager, each);
     pid_t first = x.manager[OWNER];
-    once_check(0);
+    writers_check(0);
     dict_managers(&x, d);
     ck_assert_int_eq(x.manager[OWNER], first);
     end();
@@ -399,27 +351,27 @@ START_TEST(a_change_whose_answer_was_lost_is_not_made_again) {
 END_TEST
 
 START_TEST(writers_that_wait_notice_no_cut) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     once_cut("0", "19");
 }
 END_TEST
 
 START_TEST(writers_that_wait_notice_no_lost_request) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     once_cut("1", "19");
 }
 END_TEST
 
 START_TEST(writers_that_wait_notice_no_kill) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     begin();
-    once_check(12);
+    writers_check(12);
     end();
 }
 END_TEST
 
 START_TEST(a_pop_that_waited_and_was_made_is_answered) {
-    waiting = DDICT_WAIT;
+    once.wait = DDICT_WAIT;
     once_dies("changed:61");
 }
 END_TEST
