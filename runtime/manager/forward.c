@@ -163,7 +163,7 @@ static void followers_send(struct manager *m, struct forward *f) {
             e = forward_send(g, p, g->key);
         if (e == 0)
             continue;
-        requester_reply(g->requester, &g->req, e, dd_strerror(e));
+        forward_fail(g, e, dd_strerror(e));
         forward_free(m, g);
     }
 }
@@ -314,6 +314,7 @@ static int stream_passes(struct manager *m, struct forward *f, const struct msg 
                          const uint8_t *payload) {
     f->requester->streams_n++;
     forward_become(f, FORWARD_PASSES);
+    forward_hold(f); /* nobody knows what of it the client has */
     if (!rma_begin(m, f, r, payload))
         return DDICT_EPROTO;
     leader_close(f);

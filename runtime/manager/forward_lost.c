@@ -17,7 +17,7 @@
 
 static void followers_fail(struct manager *m, struct forward *f, int status, const char *text) {
     while (f->followers) {
-        requester_reply(f->followers->requester, &f->followers->req, status, text);
+        forward_fail(f->followers, status, text);
         forward_free(m, f->followers);
     }
 }

@@ -10,16 +10,20 @@
 
 #include <errno.h>
 
-void reply_pass(const struct forward *f, const struct msg *r, const uint8_t *payload) {
+void reply_pass(struct forward *f, const struct msg *r, const uint8_t *payload) {
     struct msg out = *r;
+    forward_answers(f);
     out.id = f->req.id;
     out.flags &= MSGF_STREAM;
     requester_send(f->requester, &out, payload, r->len - MSG_HEADER);
+    forward_answered(f);
 }
 
 void forward_fail(struct forward *f, int status, const char *text) {
+    forward_answers(f);
     if (f->state != FORWARD_PASSES && !f->begun) {
         requester_reply(f->requester, &f->req, status, text);
+        forward_answered(f);
         return;
     }
     struct msg out = {.type = MSG_DATA,
@@ -55,11 +59,9 @@ static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
     store_unpin(m->store, off);
 }
 
-void block_give(struct manager *m, const struct forward *f, const struct store_ref *at,
-                const struct msg *r) {
+static void block_answer(struct manager *m, const struct forward *f, const struct store_ref *at,
+                         const struct msg *r) {
     struct msg out;
-    if (f->requester->kind == REQUESTER_SELF)
-        return;
     bool view = f->req.flags & MSGF_VIEW, streams = !view && r->val_len > DD_MSG_INLINE;
     reply_init(&out, f->req.id, m->setup->id);
     out.val_len = r->val_len;
@@ -85,4 +87,13 @@ void block_give(struct manager *m, const struct forward *f, const struct store_r
     out.aux = at->off;
     out.len = MSG_HEADER;
     requester_send_placed(f->requester, &out, at->off);
+}
+
+void block_give(struct manager *m, struct forward *f, const struct store_ref *at,
+                const struct msg *r) {
+    if (f->requester->kind == REQUESTER_SELF)
+        return;
+    forward_answers(f);
+    block_answer(m, f, at, r);
+    forward_answered(f);
 }

@@ -11,12 +11,12 @@
 struct forward;
 
 /* The header and the payload of an answer, or the header of a value that comes in pieces. */
-void reply_pass(const struct forward *f, const struct msg *r, const uint8_t *payload);
+void reply_pass(struct forward *f, const struct msg *r, const uint8_t *payload);
 /* Answer with an error. In PASSES the answer has begun: the stream ends with the error. */
 void forward_fail(struct forward *f, int status, const char *text);
 /* Answer with the value in the block: its place, for a view, or a copy, for a follower that wants
  * one. The caller keeps the block: a pin of its own keeps what is still to be sent. */
-void block_give(struct manager *m, const struct forward *f, const struct store_ref *at,
+void block_give(struct manager *m, struct forward *f, const struct store_ref *at,
                 const struct msg *r);
 /* The requester has read pieces of streams: give their owners credit. */
 void forwards_took(struct requester *a);

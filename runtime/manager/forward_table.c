@@ -163,6 +163,45 @@ uint32_t forward_copies(const struct manager *m, const struct msg *req) {
     return forwards_return(m) ? req->len - MSG_HEADER - req->key_len : 0;
 }
 
+/* A later life can ask again by header and key alone: it reads, or waits for what it reads. A parked
+ * request has left SQ already. */
+static bool returns_alone(const struct requester *a, const struct forward *f) {
+    unsigned type = f->req.type;
+    bool reads = type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
+                 type == MSG_STATS || type == MSG_EVENTS;
+    return reads && !a->unparks && f->req.len == MSG_HEADER + f->req.key_len;
+}
+
+/* 0: it does not wait. */
+static uint64_t deadline_of(const struct forward *f) {
+    uint64_t us = f->req.aux < UINT64_MAX / 4000 ? f->req.aux : UINT64_MAX / 4000;
+    return forward_busy(f) ? 0 : f->began + us * 1000;
+}
+
+void forward_answers(struct forward *f) {
+    if (f->entry && !f->requester->gone)
+        requester_begin(f->requester, &f->entry);
+}
+
+void forward_answered(struct forward *f) {
+    struct manager *m = f->requester->m;
+    bool answered = m->answering == &f->entry;
+    if (!f->entry)
+        return;
+    requester_entry_end(m, &f->entry);
+    if (answered) {
+        m->answering = NULL;
+        store_begin(m->store, NULL); /* the next change is not its */
+    }
+}
+
+void forward_hold(struct forward *f) {
+    if (!f->held)
+        manager_holds(f->requester->m, 1);
+    f->held = true;
+    forward_answered(f);
+}
+
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
                             const uint8_t *value, uint64_t hash, uint32_t to) {
     uint32_t key_len = key ? req->key_len : 0, copied = value ? forward_copies(a->m, req) : 0;
@@ -181,7 +220,9 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
         memcpy(f->key + key_len, value, copied);
     *copies_count(a, f) += copied;
     list_append(a, f);
-    manager_holds(a->m, 1);
+    f->entry = requester_enter(a, req, returns_alone(a, f) ? key : NULL, deadline_of(f));
+    if (!f->entry)
+        forward_hold(f);
     if (forward_busy(f)) {
         a->forwards_n++;
         a->m->peers_busy++;
@@ -193,6 +234,7 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
 void forward_unlink(struct forward *f) {
     struct requester *a = f->requester;
     bool full = a->forwards_n >= FORWARDS_MAX || a->forward_copies >= DD_COPIES_MAX;
+    forward_answered(f);
     list_remove(a, f);
     *copies_count(a, f) -= f->copied;
     if (f->state == FORWARD_PASSES)

@@ -36,6 +36,9 @@ struct forward {
     uint64_t age_ms; /* since it began, counted by forwards_late() */
     unsigned via;    /* connection of the peer: see forward_route.h */
     uint32_t copied; /* bytes of its value behind the key */
+    /* in the ledger: a later life asks the owner again; NULL when answered */
+    struct ledger_entry *entry;
+    bool held; /* no later life can */
     /* when it was last sent again, after the connection was lost; 0: never */
     uint64_t again_ns;
     uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
@@ -89,6 +92,11 @@ struct forward *forward_find(struct manager *m, uint64_t id);
  * copied of the payload behind it, or NULL. NULL: no memory. */
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
                             const uint8_t *value, uint64_t hash, uint32_t to);
+/* Before and after its requester is answered, with nothing else between. */
+void forward_answers(struct forward *f);
+void forward_answered(struct forward *f);
+/* From now on no later life can go on with it. */
+void forward_hold(struct forward *f);
 /* Take it out of the list and the counts of its requester, and forget the requester. */
 void forward_unlink(struct forward *f);
 void forward_last(struct forward *f); /* to the end of its requester's list */

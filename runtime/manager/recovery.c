@@ -248,15 +248,18 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     struct msg req = e->req;
     static uint8_t key[MSG_KEY_MAX];
     uint64_t now = clock_ns();
-    if (req.type != MSG_FREEZE) /* which has no time */
+    if (req.type != MSG_FREEZE && e->deadline) /* otherwise it has no time */
         req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
     if (req.type == MSG_PUT) {
         entry_push(c, e, &req);
         return;
     }
     ledger_key(m->setup->ledger, e, key);
-    if (m->up->take(&c->a, &req, key) < 0)
+    int rc = m->up->take(&c->a, &req, key);
+    if (rc < 0)
         requester_drop(&c->a, "a request that waited is not allowed any more");
+    else if (rc == TAKE_STALL)
+        requester_reply(&c->a, &req, DDICT_ELOST, "its owner could not be asked again");
 }
 
 /* Take a request that waited again, with what is left of its time. */

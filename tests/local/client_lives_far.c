@@ -44,8 +44,10 @@ static void end(void) {
     dict_end(&x, d);
 }
 
+static size_t longer = LONG;
+
 static size_t len_of(unsigned i) {
-    return i % 2 ? LEN : LONG;
+    return i % 2 ? LEN : longer;
 }
 
 static void keys_put(void) {
@@ -53,6 +55,15 @@ static void keys_put(void) {
         value_fill(val, len_of(i), i);
         ok(ddict_put(d, keys[i], strlen(keys[i]), val, len_of(i), 0, 20000));
     }
+}
+
+/* By a process of the owner's node. */
+static void keys_put_there(void) {
+    ddict_t *here = d;
+    d = dict_attach(&x, OWNER);
+    keys_put();
+    ddict_detach(d);
+    d = here;
 }
 
 static void manager_kill(int m) {
@@ -68,13 +79,22 @@ static void owner_kill(void) {
     manager_kill(OWNER);
 }
 
-static void owner_kills(unsigned times) {
+/* At random, the first or the second of these each time. */
+static void managers_kill(unsigned times, int one, int other) {
     unsigned seed = 4711;
     for (unsigned i = 0; i < times; i++) {
         seed = seed * 1103515245 + 12345;
         usleep(50000 + seed / 65536 % 300000);
-        owner_kill();
+        manager_kill(seed / 4096 % 2 ? one : other);
     }
+}
+
+static void owner_kills(unsigned times) {
+    managers_kill(times, OWNER, OWNER);
+}
+
+static void proxy_kills(unsigned times) {
+    managers_kill(times, PROXY, PROXY);
 }
 
 /* --- what reads --- */
@@ -184,6 +204,61 @@ START_TEST(what_reads_does_not_notice) {
 }
 END_TEST
 
+/* The proxy dies, too: what it had asked is asked by its next life. */
+START_TEST(what_reads_does_not_notice_the_death_of_its_proxy) {
+    struct reader r[READS];
+    longer = 5000; /* views go into a block all the same, and CQ has room for all answers */
+    begin();
+    keys_put();
+    for (size_t i = 0; i < READS; i++) {
+        r[i] = (struct reader){.what = i};
+        ck_assert_int_eq(pthread_create(&r[i].thread, NULL, is_reading, &r[i]), 0);
+    }
+    managers_kill(14, PROXY, OWNER);
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < READS; i++) {
+        pthread_join(r[i].thread, NULL);
+        ck_assert_msg(r[i].rc >= 0, "%s: %d", reads[i].name, r[i].rc);
+        ck_assert_uint_gt(r[i].n, 0);
+    }
+    end();
+}
+END_TEST
+
+/* It kills itself at every so many steps of this kind. */
+static void reads_die(const char *step) {
+    struct ddict_view v;
+    longer = 5000;
+    setenv("DDICT_TEST_DIE", step, 1);
+    setenv("DDICT_TEST_MANAGER", "0", 1);
+    begin();
+    pid_t first = x.manager[PROXY];
+    keys_put_there();
+    for (unsigned i = 0; i < 1000; i++) {
+        for (size_t k = 0; k < READS; k++)
+            ck_assert_int_ge(reads[k].once(i % KEYS), 0);
+        fails(DDICT_ENOKEY, ddict_view(d, "absent", 6, &v, 0, 20000));
+    }
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[PROXY], first);
+    end();
+}
+
+START_TEST(a_read_that_was_begun_by_the_proxy_is_answered_once) {
+    reads_die("begun:71");
+}
+END_TEST
+
+START_TEST(a_read_that_was_answered_by_the_proxy_is_answered_once) {
+    reads_die("answered:73");
+}
+END_TEST
+
+START_TEST(a_read_that_was_taken_by_the_proxy_is_answered_once) {
+    reads_die("taken:67");
+}
+END_TEST
+
 /* --- what waits --- */
 struct blocked {
     pthread_t thread;
@@ -206,7 +281,7 @@ static void *is_blocked(void *arg) {
     return NULL;
 }
 
-START_TEST(who_waits_is_answered_by_the_next_life) {
+static void who_waits(void (*kills)(unsigned times)) {
     struct blocked view[KEYS], late = {.timeout_ms = 9000};
     char never[32];
     begin();
@@ -218,7 +293,7 @@ START_TEST(who_waits_is_answered_by_the_next_life) {
     }
     ck_assert_int_eq(pthread_create(&late.thread, NULL, is_blocked, &late), 0);
     usleep(500000);
-    owner_kills(4);
+    kills(4);
     keys_put();
     for (unsigned i = 0; i < KEYS; i++) {
         pthread_join(view[i].thread, NULL);
@@ -228,6 +303,16 @@ START_TEST(who_waits_is_answered_by_the_next_life) {
     ck_assert_int_eq(late.rc, -ETIMEDOUT);
     ck_assert_msg(late.took > 8.9 && late.took < 16, "after %.1f s", late.took);
     end();
+}
+
+START_TEST(who_waits_is_answered_by_the_next_life) {
+    who_waits(owner_kills);
+}
+END_TEST
+
+START_TEST(who_waits_is_answered_by_the_next_life_of_the_proxy) {
+    longer = 5000;
+    who_waits(proxy_kills);
 }
 END_TEST
 
@@ -611,6 +696,11 @@ END_TEST
 
 int main(int argc, char **argv) {
     const TTest *const tests[] = {what_reads_does_not_notice,
+                                  what_reads_does_not_notice_the_death_of_its_proxy,
+                                  a_read_that_was_begun_by_the_proxy_is_answered_once,
+                                  a_read_that_was_answered_by_the_proxy_is_answered_once,
+                                  a_read_that_was_taken_by_the_proxy_is_answered_once,
+                                  who_waits_is_answered_by_the_next_life_of_the_proxy,
                                   who_waits_is_answered_by_the_next_life,
                                   who_waits_goes_on_when_the_proxy_can_connect_again,
                                   who_waits_for_events_is_told_what_it_missed,

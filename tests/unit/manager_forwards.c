@@ -34,6 +34,18 @@ bool peer_stuck(struct manager *of, uint32_t id) {
     return id == stuck;
 }
 
+/* --- and of requester.c and the store --- */
+struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
+                                     uint64_t deadline) {
+    return NULL;
+}
+void requester_begin(struct requester *a, struct ledger_entry **e) {
+}
+void requester_entry_end(struct manager *of, struct ledger_entry **e) {
+}
+void store_begin(struct store *s, const struct store_source *from) {
+}
+
 static void unstall(struct manager *of) {
     unstalled++;
 }
