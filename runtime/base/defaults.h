@@ -365,8 +365,6 @@
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
  * anything, and asks it again; more than --restarts may be */
 #define DD_PEER_TRIES 20
-/* before each of these but the first: as long as a manager needs to come back */
-#define DD_PEER_TRY_MS 100
 /* between two of these, but for the first */
 #define DD_PEER_TRY_MS 100
 /* places for results of changes, of each proxy: when so many changes are under way more of them are

@@ -78,8 +78,11 @@ static int peer_message(struct link *l, void *arg, const struct msg *m, void *pa
         return DDICT_EPROTO;
     if (faults.on && faults_cut_each())
         return -ECONNRESET;
+    bool heard = p->heard;
+    p->heard = true; /* what answer() does may want more connections */
     int e = peers_use->answer(p->m, p->id, m, payload);
-    p->heard |= e >= 0;
+    if (e < 0)
+        p->heard = heard;
     return e;
 }
 
