@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * backtrace.c - what a handler of a fault may do is little: write(2), backtrace() once it is loaded,
- * and backtrace_symbols_fd(), which allocates nothing. Should it stop at a lock all the same,
- * alarm(2) ends it.
+ * and backtrace_symbols_fd(), which allocates nothing. Should it stop all the same, at a lock or at
+ * a stderr that nobody reads, SIGALRM goes on with the fault.
  */
 #include "backtrace.h"
 
@@ -21,6 +21,7 @@
 static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 /* a stack that has overflowed is no place for a handler */
 static char stack[STACK_SIZE];
+static volatile sig_atomic_t fault;
 
 static char *put_text(char *at, const char *text) {
     size_t n = strlen(text);
@@ -38,11 +39,18 @@ static char *put_hex(char *at, uintptr_t value) {
     return at;
 }
 
+/* The handler of the fault has been reset: this ends the process, by that signal. */
+static void fault_end(int number) {
+    (void)number;
+    raise(fault);
+}
+
 static void faulted(int number, siginfo_t *info, void *context) {
     void *frame[FRAMES];
     char line[256], *at = line;
     (void)context;
-    signal(SIGALRM, SIG_DFL);
+    fault = number;
+    signal(SIGALRM, fault_end);
     alarm(DD_BACKTRACE_S);
     at = put_text(at, "ddict: ");
     at = put_text(at, log_part_name());
@@ -55,14 +63,13 @@ static void faulted(int number, siginfo_t *info, void *context) {
     at = put_text(at, info->si_code > 0 || number == SIGABRT ? "\n" : ", which was sent to it\n");
     if (write(STDERR_FILENO, line, (size_t)(at - line)) >= 0)
         backtrace_symbols_fd(frame, backtrace(frame, FRAMES), STDERR_FILENO);
-    /* SA_RESETHAND: it ends the process when the handler returns */
-    raise(number);
+    fault_end(number);
 }
 
 void backtrace_on_faults(void) {
     stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction to = {.sa_sigaction = faulted,
-                           .sa_flags = SA_SIGINFO | SA_ONSTACK | (int)SA_RESETHAND},
+                           .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | (int)SA_RESETHAND},
                      now;
     void *frame[1];
     backtrace(frame, 1); /* loads libgcc, which is too late in a handler */

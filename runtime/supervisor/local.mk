@@ -36,7 +36,7 @@ ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la li
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
   tests/unit/manager_forwards tests/unit/manager_results tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
-  tests/unit/supervisor_counts tests/local/control_messages
+  tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
@@ -47,6 +47,10 @@ tests_unit_manager_supmsg_SOURCES = tests/unit/manager_supmsg.c tests/unit/unit.
   runtime/manager/supmsg.c
 tests_unit_manager_supmsg_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_supmsg_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_supervisor_backtrace_SOURCES = tests/unit/supervisor_backtrace.c tests/unit/unit.h \
+  runtime/supervisor/backtrace.c runtime/supervisor/backtrace.h
+tests_unit_supervisor_backtrace_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_backtrace_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_manager_backlog_SOURCES = tests/unit/manager_backlog.c tests/unit/unit.h \
   runtime/manager/backlog.c runtime/manager/backlog.h
 tests_unit_manager_backlog_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
