@@ -373,7 +373,9 @@ DDICT_API void ddict_abort(struct ddict_place *p);
  *             ...                                      done[i].user, done[i].status, done[i].view
  *     }
  *
- * ORDER. Puts, dels and pops of one key that are submitted to one set take effect in that order.
+ * ORDER. Puts, dels and pops of one key that are submitted to one set take effect in that order; but
+ * a pop that waits (DDICT_WAIT), or finds a value of another node of more than 4 KiB and larger than
+ * those popped lately, may take effect behind later ones. If that matters, poll the pop first.
  * Otherwise operations end in any order, and take effect at any moment between submit and their
  * result. There is no order between them and other calls. An operation may wait until results of
  * earlier ones are polled: 256 KiB of gets that nobody polls hold up what was submitted behind them.
