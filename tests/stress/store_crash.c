@@ -124,8 +124,7 @@ static bool happened(const struct arena_view *a, struct store *s) {
     if (key == KEYS)
         return ROOT_GENERATION(s->header->root) != shared->next;
     if (key >= QUEUE(0)) {
-        uint64_t q = key - QUEUE(0);
-        return queue_length(a, s, q) != shared->queue[q].tail - shared->queue[q].head;
+        return queue_length(a, s, key - QUEUE(0)) != shared->was;
     }
     int rc = look(a, key, &page->slot[HELD], &f);
     bool now =

@@ -30,6 +30,7 @@ struct shared {
     /* under way: the key (KEYS: clear; QUEUE(0) on: a queue) and the version it gets (of a queue:
      * enum queue_op) */
     uint64_t key, next;
+    uint64_t was, head, tail; /* of a queue: its length before, and its ends then */
     uint64_t busy;
     uint64_t requests;    /* number of the change under way, for its record (I24) */
     uint64_t points;      /* passed by this manager */

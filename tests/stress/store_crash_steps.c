@@ -8,31 +8,38 @@
 #include <errno.h>
 #include <string.h>
 
+/* What a change makes of a queue is settled before it begins: a manager may be killed in the middle
+ * of acknowledge(), and it is done once more. */
+static void queue_change(uint64_t q, uint64_t op) {
+    shared->head = shared->queue[q].head + (op == POP);
+    shared->tail = shared->queue[q].tail + (op == PUSH);
+    shared->was = shared->queue[q].tail - shared->queue[q].head;
+    if (op == DEL)
+        shared->head = shared->tail;
+}
 static void begin(struct store *s, uint64_t key, uint64_t next) {
     struct store_source from = {.client = 1, .at = shared->requests + 1};
     shared->key = key;
     shared->next = next;
+    if (key >= QUEUE(0))
+        queue_change(key - QUEUE(0), next);
     shared->requests++;
     __atomic_store_n(&shared->busy, 1, __ATOMIC_SEQ_CST);
     STRESS_POINT(STRESS_W_READY);
     store_begin(s, &from);
     STRESS_POINT(STRESS_W_READY);
 }
-static void queue_done(uint64_t q, uint64_t op) {
-    if (op == PUSH)
-        shared->queue[q].tail++;
-    else
-        shared->queue[q].head = op == POP ? shared->queue[q].head + 1 : shared->queue[q].tail;
-}
 void acknowledge(void) {
     if (shared->key < KEYS)
         shared->version[shared->key] = shared->next;
-    else if (shared->key >= QUEUE(0))
-        queue_done(shared->key - QUEUE(0), shared->next);
-    else {
+    else if (shared->key >= QUEUE(0)) {
+        uint64_t q = shared->key - QUEUE(0);
+        shared->queue[q].head = shared->head;
+        shared->queue[q].tail = shared->tail;
+    } else {
         memset(shared->version, 0, sizeof shared->version);
         for (uint64_t q = 0; q < QUEUES; q++)
-            queue_done(q, DEL);
+            shared->queue[q].head = shared->queue[q].tail;
     }
     __atomic_store_n(&shared->busy, 0, __ATOMIC_SEQ_CST);
 }
