@@ -19,17 +19,22 @@ WORDS = {"put": PUT, "new": NEW, "existing": EXISTING, "get": GET, "del": DEL, "
 OUTCOMES = {"ok": 0, "none": ENOKEY, "there": EEXISTS, "lost": ELOST, "late": -errno.ETIMEDOUT, "full": linear.EFULL}
 
 
-def written(lines):
-    """`CLIENT VERB [VALUE] BEGAN-ENDED OUTCOME`, a call a line; of get and pop VALUE is what was read, and an outcome of nothing is ok."""
-    found = []
+def parts(lines):
+    """`CLIENT VERB [VALUE] BEGAN-ENDED OUTCOME`, a call a line, as (client, verb, value, began, ended, outcome); no value is 0, no outcome ok, no end None, and then too late."""
     for line in lines.strip().splitlines():
         client, verb, *rest = line.split()
         value = int(rest.pop(0)) if "-" not in rest[0] else 0
         began, ended = rest.pop(0).split("-")
         code = OUTCOMES[rest[0]] if rest else 0
-        verb = WORDS[verb]
-        reads = verb in (GET, POP)
-        found.append(Call(int(client), verb, 1, int(began), int(ended) if ended else None, code if ended else -errno.ETIMEDOUT, 0 if reads else value, value if reads else 0, timeout_ms=5))
+        yield int(client), verb, value, int(began), int(ended) if ended else None, code if ended else -errno.ETIMEDOUT
+
+
+def written(lines):
+    """Of a key: of get and pop VALUE is what was read."""
+    found = []
+    for client, verb, value, began, ended, code in parts(lines):
+        reads = verb in ("get", "pop")
+        found.append(Call(client, WORDS[verb], 1, began, ended, code, 0 if reads else value, value if reads else 0, timeout_ms=5))
     return found
 
 
@@ -124,15 +129,8 @@ QUEUE_WORDS = dict(WORDS, push=linear.PUSH)
 
 def queued(lines):
     """As written(), of a queue."""
-    found = []
-    for line in lines.strip().splitlines():
-        client, verb, *rest = line.split()
-        value = int(rest.pop(0)) if "-" not in rest[0] else 0
-        began, ended = rest.pop(0).split("-")
-        code = OUTCOMES[rest[0]] if rest else 0
-        found.append(Call(int(client), QUEUE_WORDS[verb], linear.QUEUE, int(began), int(ended) if ended else None, code if ended else -errno.ETIMEDOUT, value if verb == "push" else 0,
-                          value if verb == "pop" else 0, timeout_ms=5))
-    return found
+    return [Call(client, QUEUE_WORDS[verb], linear.QUEUE, began, ended, code, value if verb == "push" else 0, value if verb == "pop" else 0, timeout_ms=5)
+            for client, verb, value, began, ended, code in parts(lines)]
 
 
 QUEUES_RIGHT = {
