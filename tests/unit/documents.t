@@ -132,5 +132,7 @@ number runtime/wire/seal.h SEAL_BYTES "$protocol" 'u32 len (1 .. N), len bytes'
 messages runtime/wire/msg.h msg_type '1 6'
 messages runtime/wire/attach.h attach_type 4
 messages runtime/manager/supmsg.h sup_type 11
+diff <("$src/contrib/tested" --sums) <(sed -n '/^| system | tests |/,/^$/p' "$src/README.md" | grep '^|') ||
+    { echo "not ok README.md does not have what contrib/tested --sums says"; bad=1; }
 [ $bad = 0 ] && echo "ok the documents have all options, calls, words and messages"
 exit $bad
