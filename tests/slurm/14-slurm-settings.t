@@ -11,10 +11,20 @@ trap 'settings_end; rm -f "$conf.before" "$out" "$out".*' EXIT
 release=$(sub srun --version | tr -dc '0-9.' | awk -F. '{ print $1 * 100 + $2 }')
 newer() { [ "$release" -ge "$1" ]; }
 all_idle() { [ "$(sub sinfo -h -N -o %T | grep -cx idle)" = ${#nodes[@]} ]; }
+tried=' '
 settings() { # SED SCRIPT for slurm.conf
-    local end=$((SECONDS + 60 * slow))
+    local end=$((SECONDS + 60 * slow)) job
     sed -i "$1" "$conf" && "$devcluster" run -u root -- scontrol reconfigure && sleep 1
-    until sub srun -N${#nodes[@]} true >/dev/null 2>&1 && all_idle; do [ "$SECONDS" -lt $end ] || return 1; sleep 0.5; done
+    until job=$(sub srun -N${#nodes[@]} -n1 printenv SLURM_JOB_ID 2>/dev/null) && all_idle; do [ "$SECONDS" -lt $end ] || return 1; tried+="$job "; sleep 0.5; done
+    tried+="$job "
+}
+# What Slurm leaves of a job of settings(), which may run while some nodes have PrologFlags=Contain and others have it no more, is not ours.
+tried_forget() {
+    local cgroup end=$((SECONDS + 15 * slow))
+    until [ -z "$(remains)" ] || [ "$SECONDS" -ge $end ]; do sleep 0.5; done
+    remains | sed -n 's/^cgroup //p' | sort -r | while read -r cgroup; do
+        [[ $cgroup =~ /job_([0-9]+) && $tried = *" ${BASH_REMATCH[1]} "* ]] && echo "# Slurm forgot: $cgroup" && rmdir "$cgroup"
+    done
 }
 settings_end() {
     cmp -s "$conf.before" "$conf" && return
@@ -53,7 +63,9 @@ END
     else
         echo "skipped srun --async: this Slurm is older than 26.05"
     fi
+    clean_after "nothing_is_left_after_jobs_with_stepmgr"
     settings_end
+    tried_forget
 else
     echo "skipped contain_spank, stepmgr and srun --async: this Slurm is older than 24.05"
 fi
