@@ -220,7 +220,7 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
         memcpy(f->key + key_len, value, copied);
     *copies_count(a, f) += copied;
     list_append(a, f);
-    f->entry = requester_enter(a, req, returns_alone(a, f) ? key : NULL, deadline_of(f));
+    f->entry = requester_enter(a, req, returns_alone(a, f) ? key : NULL, NULL, deadline_of(f));
     if (!f->entry)
         forward_hold(f);
     if (forward_busy(f)) {

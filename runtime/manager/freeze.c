@@ -70,7 +70,7 @@ void freeze_ask(struct requester *a, const struct msg *req) {
         return;
     }
     *q = (struct freeze_ask){.next = f->asks, .requester = a, .req = *req, .id = ++f->next_id};
-    q->entry = requester_enter(a, req, "", 0);
+    q->entry = requester_enter(a, req, "", NULL, 0);
     if (!q->entry)
         manager_holds(a->m, 1);
     f->asks = q;

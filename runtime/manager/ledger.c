@@ -2,9 +2,36 @@
 /* ledger.c - requests that wait, in memory that outlives the manager. */
 #include "ledger.h"
 
-#include <stdbool.h>
+#include <base/defaults.h>
+
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+_Static_assert(LEDGER_CHUNK * sizeof(struct ledger_entry) % DD_PAGE_MAX == 0 &&
+                   LEDGER_HEAD % DD_PAGE_MAX == 0,
+               "a chunk is made of pages");
+
+/* A file, not anonymous memory: the latter is counted as a whole where the kernel promises no more
+ * than it has (vm.overcommit_memory=2). */
+struct ledger *ledger_map(void) {
+    int fd = memfd_create("ddict-ledger", MFD_CLOEXEC);
+    void *map = MAP_FAILED;
+    if (fd < 0)
+        return NULL;
+    if (ftruncate(fd, sizeof(struct ledger)) == 0)
+        map = mmap(NULL, sizeof(struct ledger), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                   fd, 0);
+    int e = errno;
+    close(fd);
+    errno = e;
+    if (map == MAP_FAILED)
+        return NULL;
+    madvise(map, sizeof(struct ledger), MADV_DONTDUMP); /* it has values */
+    return map;
+}
 
 static void entry_number(struct ledger_entry *e, uint64_t seq) {
     __atomic_store_n(&e->seq, seq, __ATOMIC_RELEASE);
@@ -15,21 +42,47 @@ static struct ledger_entry *entry_at(struct ledger *l, uint64_t place) {
     return &l->entry[place - 1];
 }
 
+/* The first chunk that has room, or NULL. */
+static struct ledger_chunk *chunk_find(struct ledger *l) {
+    uint32_t most = l->most ? l->most : LEDGER_CHUNKS;
+    while (l->low < most && l->chunk[l->low].used == LEDGER_CHUNK)
+        l->low++;
+    return l->low < most ? &l->chunk[l->low] : NULL;
+}
+
 static uint64_t place_take(struct ledger *l) {
-    uint64_t place = l->free;
-    if (place)
-        l->free = entry_at(l, place)->at;
-    else if (l->top < LEDGER_ENTRIES)
-        place = ++l->top;
-    return place;
+    struct ledger_chunk *k = chunk_find(l);
+    if (!k)
+        return 0;
+    struct ledger_entry *first = &l->entry[(size_t)l->low * LEDGER_CHUNK];
+    uint32_t i = k->free ? k->free - 1u : k->top;
+    if (k->free)
+        k->free = (uint16_t)first[i].at;
+    else
+        k->top++;
+    k->used++;
+    k->touched = true;
+    if (l->reach <= l->low)
+        l->reach = l->low + 1;
+    return (size_t)l->low * LEDGER_CHUNK + i + 1;
+}
+
+/* Into the list of the free ones of its chunk. */
+static void place_free(struct ledger *l, uint64_t place) {
+    struct ledger_entry *e = entry_at(l, place);
+    struct ledger_chunk *k = &l->chunk[(place - 1) / LEDGER_CHUNK];
+    entry_number(e, 0);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* free before its place is used */
+    e->at = k->free;
+    k->free = (uint16_t)((place - 1) % LEDGER_CHUNK + 1);
 }
 
 static void place_give(struct ledger *l, uint64_t place) {
-    struct ledger_entry *e = entry_at(l, place);
-    entry_number(e, 0);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* free before its place is used */
-    e->at = l->free;
-    l->free = place;
+    uint32_t chunk = (uint32_t)((place - 1) / LEDGER_CHUNK);
+    place_free(l, place);
+    l->chunk[chunk].used--;
+    if (l->low > chunk)
+        l->low = chunk;
 }
 
 /* A part without its request is of one that was about to come, or about to end. */
@@ -38,14 +91,76 @@ static bool is_free(struct ledger *l, const struct ledger_entry *e) {
            (e->seq & LEDGER_PART && entry_at(l, e->at)->seq != (e->seq & ~LEDGER_PART));
 }
 
-void ledger_open(struct ledger *l) {
-    l->free = 0;
-    for (uint64_t place = l->top; place > 0; place--)
+static void chunk_open(struct ledger *l, uint32_t chunk) {
+    struct ledger_chunk *k = &l->chunk[chunk];
+    k->used = k->free = 0;
+    k->touched = true;
+    for (uint64_t i = k->top; i > 0; i--) {
+        uint64_t place = (uint64_t)chunk * LEDGER_CHUNK + i;
         if (is_free(l, entry_at(l, place)))
-            place_give(l, place);
+            place_free(l, place);
+        else
+            k->used++;
+    }
+}
+
+void ledger_open(struct ledger *l) {
+    l->low = l->reach = l->next = 0;
+    for (uint32_t i = 0; i < LEDGER_CHUNKS; i++)
+        if (l->chunk[i].top)
+            l->reach = i + 1;
+    for (uint32_t i = 0; i < l->reach; i++)
+        chunk_open(l, i);
+}
+
+/* --- memory --- */
+static bool chunk_idle(struct ledger_chunk *k) {
+    bool idle = k->top && k->used == 0 && !k->touched;
+    k->touched = false;
+    return idle;
+}
+
+/* It stays where it is if the kernel does not take it: it is zero then, or free. */
+static void chunk_drop(struct ledger *l, uint32_t chunk) {
+    struct ledger_chunk *k = &l->chunk[chunk];
+    k->top = k->free = 0;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* nobody looks at it before its memory goes */
+    madvise(&l->entry[(size_t)chunk * LEDGER_CHUNK], LEDGER_CHUNK * sizeof(struct ledger_entry),
+            MADV_REMOVE);
+}
+
+bool ledger_shrink(struct ledger *l) {
+    unsigned n = 0;
+    if (l->next < LEDGER_KEPT)
+        l->next = LEDGER_KEPT;
+    for (; l->next < l->reach && n < LEDGER_STEP; l->next++)
+        if (chunk_idle(&l->chunk[l->next])) {
+            chunk_drop(l, l->next);
+            n++;
+        }
+    if (l->next < l->reach)
+        return true;
+    l->next = 0;
+    while (l->reach > 0 && l->chunk[l->reach - 1].top == 0)
+        l->reach--;
+    return false;
 }
 
 /* --- requests --- */
+/* A key and a value behind it, in pieces. */
+struct payload {
+    const uint8_t *key, *value;
+    uint32_t key_len, len; /* of both */
+};
+
+static void payload_copy(const struct payload *p, uint32_t from, uint8_t *to, uint32_t n) {
+    uint32_t of_key = from >= p->key_len ? 0 : p->key_len - from < n ? p->key_len - from : n;
+    if (of_key)
+        memcpy(to, p->key + from, of_key);
+    if (n > of_key)
+        memcpy(to + of_key, p->value + (from + of_key - p->key_len), n - of_key);
+}
+
 static void parts_give(struct ledger *l, uint64_t part) {
     while (part) {
         uint64_t next = entry_at(l, part)->more;
@@ -54,20 +169,20 @@ static void parts_give(struct ledger *l, uint64_t part) {
     }
 }
 
-/* The rest of the key of the request in place `of`. */
-static bool parts_add(struct ledger *l, uint64_t of, const uint8_t *key, uint32_t len) {
+/* What does not fit into the request in place `of`. */
+static bool parts_add(struct ledger *l, uint64_t of, const struct payload *bytes) {
     struct ledger_entry *e = entry_at(l, of);
     uint64_t *more = &e->more;
     *more = 0;
-    for (uint32_t done = LEDGER_KEY, n; done < len; done += n) {
+    for (uint32_t done = LEDGER_KEY, n; done < bytes->len; done += n) {
         uint64_t part = place_take(l);
         if (!part) {
             parts_give(l, e->more);
             return false;
         }
         struct ledger_entry *p = entry_at(l, part);
-        n = len - done < LEDGER_KEY ? len - done : LEDGER_KEY;
-        memcpy(p->key, key + done, n);
+        n = bytes->len - done < LEDGER_BYTES ? bytes->len - done : LEDGER_BYTES;
+        payload_copy(bytes, done, p->part, n);
         p->at = of;
         p->more = 0;
         entry_number(p, LEDGER_PART | (l->seq + 1));
@@ -78,11 +193,14 @@ static bool parts_add(struct ledger *l, uint64_t of, const uint8_t *key, uint32_
 }
 
 struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, uint64_t deadline,
-                                const struct msg *req, const void *key) {
+                                const struct msg *req, const void *key, const void *value,
+                                uint32_t n) {
+    struct payload bytes = {
+        .key = key, .value = value, .key_len = req->key_len, .len = req->key_len + n};
     uint64_t place = place_take(l);
     if (!place)
         return NULL;
-    if (!parts_add(l, place, key, req->key_len)) {
+    if (!parts_add(l, place, &bytes)) {
         place_give(l, place);
         return NULL;
     }
@@ -90,9 +208,11 @@ struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, 
     e->client = client;
     e->at = at;
     e->deadline = deadline;
-    e->value = e->got = e->end = 0;
+    e->value = e->got = e->end = e->id = 0;
+    e->to = 0;
+    e->bytes = bytes.len;
     e->req = *req;
-    memcpy(e->key, key, req->key_len < LEDGER_KEY ? req->key_len : LEDGER_KEY);
+    payload_copy(&bytes, 0, e->key, bytes.len < LEDGER_KEY ? bytes.len : LEDGER_KEY);
     entry_number(e, ++l->seq);
     return e;
 }
@@ -103,21 +223,38 @@ void ledger_end(struct ledger *l, struct ledger_entry *e) {
     parts_give(l, more);
 }
 
-void ledger_key(const struct ledger *l, const struct ledger_entry *e, uint8_t *key) {
-    uint32_t left = e->req.key_len;
-    for (; left > LEDGER_KEY; left -= LEDGER_KEY) {
-        memcpy(key, e->key, LEDGER_KEY);
-        key += LEDGER_KEY;
-        e = &l->entry[e->more - 1];
+void ledger_id(struct ledger_entry *e, uint32_t to, uint64_t id) {
+    e->to = to;
+    __atomic_store_n(&e->id, id, __ATOMIC_RELEASE);
+}
+
+void ledger_payload(const struct ledger *l, const struct ledger_entry *e, uint8_t *to) {
+    uint32_t left = e->bytes, n = left < LEDGER_KEY ? left : LEDGER_KEY;
+    memcpy(to, e->key, n);
+    for (uint64_t more = e->more; (left -= n) > 0 && more; more = e->more) {
+        e = &l->entry[more - 1];
+        to += n;
+        n = left < LEDGER_BYTES ? left : LEDGER_BYTES;
+        memcpy(to, e->part, n);
     }
-    memcpy(key, e->key, left);
+}
+
+struct ledger_entry *ledger_next(struct ledger *l, const struct ledger_entry *e) {
+    for (size_t i = e ? (size_t)(e - l->entry) + 1 : 0; i < (size_t)l->reach * LEDGER_CHUNK; i++) {
+        const struct ledger_chunk *k = &l->chunk[i / LEDGER_CHUNK];
+        if (i % LEDGER_CHUNK >= k->top)
+            i += LEDGER_CHUNK - 1 - i % LEDGER_CHUNK; /* a read would take memory for the rest */
+        else if (l->entry[i].seq && !(l->entry[i].seq & LEDGER_PART))
+            return &l->entry[i];
+    }
+    return NULL;
 }
 
 struct ledger_entry *ledger_find(struct ledger *l, uint64_t seq) {
-    for (uint64_t i = 0; i < l->top; i++)
-        if (seq && l->entry[i].seq == seq)
-            return &l->entry[i];
-    return NULL;
+    struct ledger_entry *e = NULL;
+    while ((e = ledger_next(l, e)) && e->seq != seq) {
+    }
+    return e;
 }
 
 static int by_number(const void *a, const void *b) {
@@ -126,11 +263,13 @@ static int by_number(const void *a, const void *b) {
 }
 
 struct ledger_entry **ledger_list(struct ledger *l, size_t *n) {
-    struct ledger_entry **list = malloc((l->top + 1) * sizeof(struct ledger_entry *));
+    size_t all = 0;
+    for (struct ledger_entry *e = NULL; (e = ledger_next(l, e));)
+        all++;
+    struct ledger_entry **list = malloc((all + 1) * sizeof(struct ledger_entry *));
     *n = 0;
-    for (uint64_t i = 0; list && i < l->top; i++)
-        if (l->entry[i].seq && !(l->entry[i].seq & LEDGER_PART))
-            list[(*n)++] = &l->entry[i];
+    for (struct ledger_entry *e = NULL; list && (e = ledger_next(l, e));)
+        list[(*n)++] = e;
     if (list)
         qsort(list, *n, sizeof(struct ledger_entry *), by_number);
     return list;

@@ -1,39 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ledger.h - requests of clients that were taken and wait, in memory that outlives the manager: its
- * next life takes them again (PROTOCOL 12). ddictd makes it before the fork; only the manager
- * writes it. Where there is none, or no room in it, a request is counted in `held`.
+ * ledger.h - requests of clients that were taken and are not answered, in memory that outlives the
+ * manager: its next life takes them again (PROTOCOL 12). ddictd makes it before the fork; only the
+ * manager writes it. Where there is none, or no room in it, a request is counted in `held`.
+ *
+ * Memory is taken by chunks as they are used, the first that have room first, and given back by
+ * chunks: ledger_shrink().
  */
 #ifndef DDICT_MANAGER_LEDGER_H
 #define DDICT_MANAGER_LEDGER_H
 
 #include <wire/msg.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEDGER_KEY     128u   /* bytes of the key in one entry */
-#define LEDGER_LIVES   2u     /* so many end at a request; then it is not taken again */
-#define LEDGER_ENTRIES 32768u /* 8 MiB of address space; memory is taken as they are used */
+#define LEDGER_KEY     112u           /* bytes of the payload in one entry */
+#define LEDGER_BYTES   232u           /* ... and in each further one */
+#define LEDGER_LIVES   2u             /* so many end at a request; then it is not taken again */
+#define LEDGER_CHUNK   256u           /* entries: 64 KiB, a page of any machine */
+#define LEDGER_CHUNKS  8192u          /* room for a hundred lanes with DD_COPIES_MAX bytes each */
+#define LEDGER_ENTRIES (8192u * 256u) /* of all chunks: 512 MiB of address space */
+#define LEDGER_HEAD    (128u << 10)   /* bytes before the first entry: pages of any machine */
+/* chunks whose memory stays, 1 MiB: it is used again at once */
+#define LEDGER_KEPT 16u
+/* chunks that are given back in one turn, 4 MiB: half a millisecond */
+#define LEDGER_STEP 64u
 /* in store_source.at: not a position of SQ, but the number of an entry */
 #define LEDGER_SOURCE (1ull << 63)
-/* in ledger_entry.seq: not a request, but more of the key of the one with this number */
+/* in ledger_entry.seq: not a request, but more of the payload of the one with this number */
 #define LEDGER_PART (1ull << 63)
 
 struct ledger_entry {
     uint64_t seq; /* its number, from 1; 0: free. Stored last, and first when it ends */
-    /* whose; where its record began in SQ. Free: at is the next free one. A part: its request's */
-    uint64_t client, at;
-    uint64_t deadline; /* ns of clock_ns() */
-    /* offset of the item that answers it, which is pinned; of a PUT: of its block, which is
-     * reserved; 0: not known yet */
-    uint64_t value;
-    uint64_t more; /* the entry with the rest of its key; 0: none */
-    /* of a PUT whose value comes in pieces: the bytes that are in its block; where the last piece
-     * began in SQ, 0: it has not come */
-    uint64_t got, end;
-    struct msg req;
-    uint8_t key[LEDGER_KEY];
+    /* where its record began in SQ. Free: at is the next free one of the chunk. A part: its
+     * request's place */
+    uint64_t at;
+    uint64_t more; /* place of the entry with the rest of its payload; 0: none */
+    union {
+        uint8_t part[LEDGER_BYTES];
+        struct {
+            uint64_t client;   /* whose */
+            uint64_t deadline; /* ns of clock_ns() */
+            /* offset of the item that answers it, which is pinned; of a PUT: of its block, which is
+             * reserved; 0: not known yet */
+            uint64_t value;
+            /* of a PUT whose value comes in pieces: the bytes that are in its block; where the last
+             * piece began in SQ, 0: it has not come */
+            uint64_t got, end;
+            /* of a change for another manager, `to`: its id there; 0: it was not sent */
+            uint64_t id;
+            uint32_t to;
+            uint32_t bytes; /* of its payload that are kept */
+            struct msg req;
+            uint8_t key[LEDGER_KEY];
+        };
+    };
 };
 _Static_assert(sizeof(struct ledger_entry) == 256, "some whole cache lines");
 
@@ -43,26 +66,58 @@ struct ledger_fatal {
     uint64_t lives;
 };
 
-struct ledger {
-    uint64_t seq;  /* the last number */
-    uint64_t top;  /* entries so far that were ever used */
-    uint64_t free; /* entries are named by their place from 1 */
-    struct ledger_fatal fatal;
-    struct ledger_entry entry[LEDGER_ENTRIES];
+struct ledger_chunk {
+    uint16_t top;  /* entries so far that were ever used; 0: it has no memory */
+    uint16_t used; /* entries in use; this and the rest is found anew by ledger_open() */
+    uint16_t free; /* the first free one, from 1; 0: none below top */
+    bool touched;  /* since ledger_shrink() looked at it last */
 };
 
+struct ledger {
+    union {
+        struct {
+            uint64_t seq;    /* the last number of an entry */
+            uint64_t number; /* of the last id that a forward got, in any life */
+            struct ledger_fatal fatal;
+            uint32_t most;  /* chunks that may be used, for tests; 0: all */
+            uint32_t reach; /* no chunk from here on has memory */
+            uint32_t low;   /* no chunk below has room */
+            uint32_t next;  /* where ledger_shrink() goes on */
+            struct ledger_chunk chunk[LEDGER_CHUNKS];
+        };
+        uint8_t head[LEDGER_HEAD];
+    };
+    struct ledger_entry entry[LEDGER_ENTRIES]; /* named by their place from 1 */
+};
+_Static_assert(offsetof(struct ledger, entry) == LEDGER_HEAD, "entries begin with a page");
+_Static_assert(LEDGER_CHUNK * LEDGER_CHUNKS == LEDGER_ENTRIES, "all entries are of a chunk");
+
+/* Memory for one, all zero, in none of which a page is taken. NULL with errno. */
+struct ledger *ledger_map(void);
 /* Of a manager that starts: which entries are free. */
 void ledger_open(struct ledger *l);
-/* NULL: no room. */
+/* An entry for a request, with its key and the n bytes of its value. NULL: no room. */
 struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, uint64_t deadline,
-                                const struct msg *req, const void *key);
+                                const struct msg *req, const void *key, const void *value,
+                                uint32_t n);
 void ledger_end(struct ledger *l, struct ledger_entry *e);
-/* Copy its key, of e->req.key_len bytes. */
-void ledger_key(const struct ledger *l, const struct ledger_entry *e, uint8_t *key);
+/* It is a change that goes to manager `to` with this id. */
+void ledger_id(struct ledger_entry *e, uint32_t to, uint64_t id);
+/* Copy its key, and the value that was given with it: e->bytes bytes. */
+void ledger_payload(const struct ledger *l, const struct ledger_entry *e, uint8_t *to);
+/* The first request, or the next behind e, in any order; NULL: there is none. */
+struct ledger_entry *ledger_next(struct ledger *l, const struct ledger_entry *e);
 /* The entry of that number, or NULL. */
 struct ledger_entry *ledger_find(struct ledger *l, uint64_t seq);
 /* All requests in the order in which they were taken, to be freed; *n: their number. NULL: no
  * memory. */
 struct ledger_entry **ledger_list(struct ledger *l, size_t *n);
+/* Whether it has memory that may be given back once it is free. */
+static inline bool ledger_grown(const struct ledger *l) {
+    return l->reach > LEDGER_KEPT;
+}
+/* Give back memory of chunks that nothing used between two passes, at most LEDGER_STEP. True: this
+ * pass is not over. */
+bool ledger_shrink(struct ledger *l);
 
 #endif

@@ -14,6 +14,7 @@
 #include "lane_memory.h"
 #include "lane_placed.h"
 #include "lanes.h"
+#include "ledger.h"
 #include "manager.h"
 #include "numa_bind.h"
 #include "parked.h"
@@ -108,6 +109,15 @@ static void late_fire(struct timer *t) {
     parked_late(m);
     if (more || m->parkings)
         timer_after(&m->timers, t, DD_LATE_MS * 1000000ull);
+}
+
+static void ledger_fire(struct timer *t) {
+    struct manager *m =
+        (struct manager *)(void *)((char *)t - offsetof(struct manager, ledger_shrink));
+    if (ledger_shrink(m->setup->ledger))
+        timer_after(&m->timers, t, DD_LANE_PAUSE_MS * 1000000ull);
+    else
+        manager_ledger_look(m);
 }
 
 static void settle_fire(struct timer *t) {
@@ -371,6 +381,7 @@ int manager_open(struct manager *m) {
     m->tick.fire = tick_fire;
     m->settle.fire = settle_fire;
     m->shrink.fire = lanes_shrink;
+    m->ledger_shrink.fire = ledger_fire;
     m->unstall.fire = unstall_fire;
     m->late.fire = late_fire;
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};

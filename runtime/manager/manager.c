@@ -2,6 +2,7 @@
 /* manager.c - what all modules of a manager use. */
 #include "manager.h"
 
+#include "ledger.h"
 #include "supmsg.h"
 
 #include <errno.h>
@@ -24,6 +25,11 @@ void manager_tell(struct manager *m, struct sup_msg *s) {
 void manager_ticks(struct manager *m) {
     if (!m->tick.pos)
         timer_after(&m->timers, &m->tick, TICK_MS * 1000000ull);
+}
+
+void manager_ledger_look(struct manager *m) {
+    if (ledger_grown(m->setup->ledger) && !m->ledger_shrink.pos)
+        timer_after(&m->timers, &m->ledger_shrink, DD_LANE_IDLE_MS * 1000000ull);
 }
 
 void manager_stalls(struct manager *m) {

@@ -179,7 +179,8 @@ struct manager {
      * at the first */
     struct lane_client *grown, *shrink_at;
     struct timer shrink;
-    uint64_t lane_returned; /* bytes that lanes gave back */
+    struct timer ledger_shrink; /* memory of the ledger that nothing used lately goes back */
+    uint64_t lane_returned;     /* bytes that lanes gave back */
     unsigned watched_n;
     /* the client whose memory and counters are looked up next; NULL: the first */
     struct lane_client *figures_at;
@@ -238,6 +239,8 @@ void manager_tell(struct manager *m, struct sup_msg *s);
 /* A handshake has begun: tick until none is under way. */
 void manager_ticks(struct manager *m);
 void manager_stalls(struct manager *m); /* a lane that got TAKE_STALL is tried again soon */
+/* There is a ledger, and it may have grown: what is not used of it goes back in time. */
+void manager_ledger_look(struct manager *m);
 
 /*
  * --- what dies with the manager ---

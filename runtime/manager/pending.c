@@ -42,7 +42,7 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
     if (p->next)
         p->next->prev = &p->next;
     a->pending = p;
-    p->entry = requester_enter(a, req, key, clock_ns() + us * 1000);
+    p->entry = requester_enter(a, req, key, NULL, clock_ns() + us * 1000);
     p->held = !p->entry && !pending_returns(a, req, key);
     if (p->held)
         manager_holds(a->m, 1);

@@ -101,13 +101,11 @@ static bool is_fatal(struct manager *m, const struct store_source *from) {
 /* The entry of the value in pieces to which a record of this request belongs, or NULL. */
 static struct ledger_entry *filling_find(const struct lane_client *c, uint64_t id) {
     struct ledger *l = c->a.m->setup->ledger;
-    for (uint64_t i = 0; l && i < l->top; i++) {
-        struct ledger_entry *e = &l->entry[i];
-        if (e->seq && !(e->seq & LEDGER_PART) && e->client == c->id && e->req.id == id &&
-            e->req.type == MSG_PUT && e->req.flags & MSGF_STREAM &&
-            (int64_t)(c->lane.sq.pos - e->at) > 0)
+    struct ledger_entry *e = NULL;
+    while (l && (e = ledger_next(l, e)))
+        if (e->client == c->id && e->req.id == id && e->req.type == MSG_PUT &&
+            e->req.flags & MSGF_STREAM && (int64_t)(c->lane.sq.pos - e->at) > 0)
             return e;
-    }
     return NULL;
 }
 
@@ -246,7 +244,7 @@ static void entry_fill(struct lane_client *c, struct ledger_entry *e) {
 static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     struct manager *m = c->a.m;
     struct msg req = e->req;
-    static uint8_t key[MSG_KEY_MAX];
+    static uint8_t payload[DD_MSG_INLINE];
     uint64_t now = clock_ns();
     if (req.type != MSG_FREEZE && e->deadline) /* otherwise it has no time */
         req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
@@ -254,8 +252,8 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
         entry_push(c, e, &req);
         return;
     }
-    ledger_key(m->setup->ledger, e, key);
-    int rc = m->up->take(&c->a, &req, key);
+    ledger_payload(m->setup->ledger, e, payload);
+    int rc = m->up->take(&c->a, &req, payload);
     if (rc < 0)
         requester_drop(&c->a, "a request that waited is not allowed any more");
     else if (rc == TAKE_STALL)
@@ -332,4 +330,6 @@ void recovery_go_on(struct manager *m) {
             entry_resume(m, list[i]);
     free(list);
     queues_go_on(m);
+    if (m->setup->ledger)
+        manager_ledger_look(m);
 }

@@ -33,15 +33,17 @@ void requester_reply(struct requester *a, const struct msg *req, int status, con
 }
 
 struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
-                                     uint64_t deadline) {
+                                     const void *value, uint64_t deadline) {
     struct manager *m = a->m;
     struct ledger_entry *e = m->resumed;
+    uint32_t n = value ? req->len - MSG_HEADER - req->key_len : 0;
     m->resumed = NULL;
     if (e)
         e->deadline = deadline; /* of a value in pieces: it waits from now on */
     if (e || !m->setup->ledger || !key || a->kind != REQUESTER_LANE)
         return e;
-    return ledger_add(m->setup->ledger, a->who, a->ops->position(a), deadline, req, key);
+    manager_ledger_look(m);
+    return ledger_add(m->setup->ledger, a->who, a->ops->position(a), deadline, req, key, value, n);
 }
 
 void requester_begin(struct requester *a, struct ledger_entry **e) {

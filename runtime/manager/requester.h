@@ -69,9 +69,10 @@ static inline void requester_taken(struct requester *a, uint64_t id) {
 }
 struct ledger_entry;
 /* An entry for a request that waits; of one that is taken again (manager.resumed) the entry that it
- * has. NULL: it has none, because it is of another node, key is NULL, or the ledger is full. */
+ * has. value: the rest of its payload, if that is to be kept, too, or NULL. NULL: it has none,
+ * because it is of another node, key is NULL, or the ledger is full. */
 struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
-                                     uint64_t deadline);
+                                     const void *value, uint64_t deadline);
 /* The request of a lane whose entry *e is answered next. *e: NULL when the entry has ended. */
 void requester_begin(struct requester *a, struct ledger_entry **e);
 /* It is answered: its entry ends. */

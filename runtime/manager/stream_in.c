@@ -68,7 +68,7 @@ static void put_in_entered(struct put_in *p, struct ledger_entry *e) {
 static void put_in_enter(struct put_in *p, const uint8_t *key) {
     /* a value in the spill is held: what else is known of it dies with the manager */
     struct ledger_entry *e =
-        p->ref.fill ? NULL : requester_enter(p->requester, &p->req, key, p->began);
+        p->ref.fill ? NULL : requester_enter(p->requester, &p->req, key, NULL, p->began);
     if (e)
         put_in_entered(p, e);
 }

@@ -35,7 +35,8 @@ ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la li
   $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
-  tests/unit/manager_forwards tests/unit/manager_results tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
+  tests/unit/manager_forwards tests/unit/manager_ledger tests/unit/manager_results \
+  tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
@@ -59,6 +60,10 @@ tests_unit_manager_forwards_SOURCES = tests/unit/manager_forwards.c tests/unit/u
   runtime/manager/forward_table.c runtime/manager/forward_table.h
 tests_unit_manager_forwards_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_forwards_LDADD = libwire.la libbase.la $(CHECK_LIBS)
+tests_unit_manager_ledger_SOURCES = tests/unit/manager_ledger.c tests/unit/unit.h \
+  runtime/manager/ledger.c runtime/manager/ledger.h
+tests_unit_manager_ledger_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_manager_ledger_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_manager_results_SOURCES = tests/unit/manager_results.c tests/unit/unit.h \
   runtime/manager/results.c runtime/manager/results.h
 tests_unit_manager_results_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)

@@ -357,11 +357,9 @@ static int manager_make(struct supervisor *s, struct local_manager *mgr) {
         return dd_error(-errno, "no memory for the counters of manager %u", mgr->id);
     mgr->page = page;
     if (s->opt.restarts > 0) {
-        page = mmap(NULL, sizeof *mgr->ledger, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (page == MAP_FAILED)
+        mgr->ledger = ledger_map();
+        if (!mgr->ledger)
             return dd_error(-errno, "no memory for the ledger of manager %u", mgr->id);
-        mgr->ledger = page;
     }
     if (s->opt.restarts > 0 && s->nodes > 1) {
         page = mmap(NULL, s->managers * sizeof *mgr->results, PROT_READ | PROT_WRITE,

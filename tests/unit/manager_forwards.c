@@ -36,7 +36,7 @@ bool peer_stuck(struct manager *of, uint32_t id) {
 
 /* --- and of requester.c and the store --- */
 struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
-                                     uint64_t deadline) {
+                                     const void *value, uint64_t deadline) {
     return NULL;
 }
 void requester_begin(struct requester *a, struct ledger_entry **e) {

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* manager_ledger.c - the ledger keeps whole requests over the death of a manager at any moment, says
+ * when it is full, and gives memory of a burst back. */
+#include "unit.h"
+#include <base/defaults.h>
+#include <manager/ledger.h>
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static struct ledger *l;
+static uint8_t bytes[DD_MSG_INLINE], back[DD_MSG_INLINE];
+
+static void before(void) {
+    l = ledger_map();
+    ck_assert_ptr_nonnull(l);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 251);
+}
+static void after(void) {
+    munmap(l, sizeof *l);
+}
+
+static struct ledger_entry *add(uint32_t key, uint32_t value) {
+    struct msg req = {.type = MSG_PUT,
+                      .len = MSG_HEADER + key + value,
+                      .key_len = key,
+                      .val_len = value,
+                      .id = key + 1000 * value};
+    /* two places, as a key is copied and a value stands in a lane */
+    return ledger_add(l, 7, 64, 99, &req, bytes, bytes + key, value);
+}
+
+static void is_whole(const struct ledger_entry *e, uint32_t key, uint32_t value) {
+    ck_assert_ptr_nonnull(e);
+    ck_assert_uint_eq(e->bytes, key + value);
+    ck_assert_uint_eq(e->req.id, key + 1000 * value);
+    ck_assert(e->client == 7 && e->at == 64 && e->deadline == 99);
+    memset(back, 0xee, sizeof back);
+    ledger_payload(l, e, back);
+    ck_assert_int_eq(memcmp(back, bytes, key + value), 0);
+    if (key + value < sizeof back)
+        ck_assert_uint_eq(back[key + value], 0xee);
+}
+
+static unsigned used(void) {
+    unsigned n = 0;
+    for (uint32_t i = 0; i < LEDGER_CHUNKS; i++)
+        n += l->chunk[i].used;
+    return n;
+}
+
+START_TEST(a_request_comes_back_whole) {
+    static const uint32_t edge[] = {0, 1, LEDGER_KEY - 1, LEDGER_KEY, LEDGER_KEY + 1,
+                                    LEDGER_KEY + LEDGER_BYTES - 1, LEDGER_KEY + LEDGER_BYTES,
+                                    LEDGER_KEY + LEDGER_BYTES + 1, 5000, MSG_KEY_MAX};
+    const size_t n = sizeof edge / sizeof *edge;
+    for (size_t k = 0; k < n; k++)
+        for (size_t v = 0; v < n; v++) {
+            uint32_t key = edge[k], value = edge[v];
+            if (key + value > DD_MSG_INLINE)
+                value = DD_MSG_INLINE - key;
+            struct ledger_entry *e = add(key, value);
+            is_whole(e, key, value);
+            ledger_open(l); /* a next life */
+            is_whole(e, key, value);
+            struct ledger_entry *other = add(3, 300); /* takes no place of the first */
+            is_whole(e, key, value);
+            is_whole(other, 3, 300);
+            ledger_end(l, e);
+            ledger_end(l, other);
+            ck_assert_uint_eq(used(), 0);
+        }
+    ck_assert_uint_le(l->reach, 3);
+}
+END_TEST
+
+START_TEST(requests_are_listed_in_their_order) {
+    struct ledger_entry *e[600], **list;
+    size_t n, left = 0;
+    for (unsigned i = 0; i < 600; i++)
+        ck_assert_ptr_nonnull(e[i] = add(i, i % 7 * 100));
+    for (unsigned i = 0; i < 600; i += 3) {
+        ledger_end(l, e[i]);
+        e[i] = add(1, 1);
+    }
+    for (int life = 0; life < 2; life++) {
+        ck_assert_ptr_nonnull(list = ledger_list(l, &n));
+        ck_assert_uint_eq(n, 600);
+        for (size_t i = 1; i < n; i++)
+            ck_assert_uint_lt(list[i - 1]->seq, list[i]->seq);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_ptr_eq(ledger_find(l, list[i]->seq), list[i]);
+        free(list);
+        ledger_open(l);
+    }
+    ck_assert_ptr_null(ledger_find(l, 1)); /* it has ended */
+    for (struct ledger_entry *at = NULL; (at = ledger_next(l, at)); left++)
+        ck_assert(!(at->seq & LEDGER_PART));
+    ck_assert_uint_eq(left, 600);
+}
+END_TEST
+
+/* The process dies between two stores of ledger_add() or ledger_end(). */
+START_TEST(what_was_not_whole_is_free) {
+    struct ledger_entry *e = add(10, 1000), *kept = add(20, 2000);
+    unsigned all = used();
+    uint64_t seq = e->seq;
+    e->seq = 0; /* its parts came first; or it ended first */
+    ledger_open(l);
+    ck_assert_ptr_null(ledger_find(l, seq));
+    ck_assert_uint_lt(used(), all);
+    is_whole(kept, 20, 2000);
+    struct ledger_entry *next = add(10, 1000); /* in the same places */
+    ck_assert_uint_eq(used(), all);
+    is_whole(next, 10, 1000);
+    is_whole(kept, 20, 2000);
+    ledger_end(l, next);
+    ledger_end(l, kept);
+    ck_assert_uint_eq(used(), 0);
+}
+END_TEST
+
+START_TEST(an_id_stays_with_its_request) {
+    struct ledger_entry *e = add(10, 10);
+    ck_assert_uint_eq(e->id, 0);
+    ledger_id(e, 5, 77ull << 32 | 3);
+    ledger_open(l);
+    ck_assert(e->id == (77ull << 32 | 3) && e->to == 5);
+    ledger_end(l, e);
+    ck_assert_uint_eq(add(10, 10)->id, 0); /* in the same place */
+}
+END_TEST
+
+START_TEST(a_full_ledger_takes_nothing_in_part) {
+    static struct ledger_entry *e[2 * LEDGER_CHUNK];
+    unsigned n = 0;
+    l->most = 2;
+    while ((e[n] = add(10, 300))) /* two places each */
+        n++;
+    ck_assert_uint_eq(n, LEDGER_CHUNK);
+    ledger_end(l, e[5]);
+    ck_assert_ptr_null(add(10, 1000));
+    ck_assert_uint_eq(used(), 2 * LEDGER_CHUNK - 2);
+    ck_assert_ptr_nonnull(e[5] = add(20, 300));
+    ck_assert_ptr_null(add(0, 0));
+    is_whole(e[5], 20, 300);
+    is_whole(e[n - 1], 10, 300);
+    ledger_open(l);
+    ck_assert_ptr_null(add(0, 0));
+    while (n-- > 0)
+        ledger_end(l, e[n]);
+    ck_assert_uint_eq(used(), 0);
+}
+END_TEST
+
+static size_t resident(void) {
+    static unsigned char page[sizeof l->entry / 4096];
+    size_t n = 0, pages = sizeof l->entry / (size_t)sysconf(_SC_PAGESIZE);
+    ck_assert_int_eq(mincore(l->entry, sizeof l->entry, page), 0);
+    for (size_t i = 0; i < pages; i++)
+        n += page[i] & 1;
+    return n * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+START_TEST(memory_of_a_burst_goes_back) {
+    enum { MANY = 100 };
+    const size_t chunk = LEDGER_CHUNK * sizeof(struct ledger_entry);
+    struct ledger_entry *e[MANY];
+    unsigned turns = 0;
+    ck_assert_uint_eq(resident(), 0);
+    struct ledger_entry *first = add(10, 10);
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert_ptr_nonnull(e[i] = add(10, DD_MSG_INLINE - 10));
+    struct ledger_entry *last = add(20, 300);
+    size_t most = resident();
+    ck_assert_uint_ge(most, (size_t)MANY * DD_MSG_INLINE);
+    ck_assert(ledger_grown(l));
+    while (ledger_shrink(l)) { /* all is in use */
+    }
+    ck_assert_uint_eq(resident(), most);
+    for (unsigned i = 0; i < MANY; i++)
+        ledger_end(l, e[i]);
+    while (ledger_shrink(l)) /* some each time */
+        turns++;
+    ck_assert_uint_gt(turns, 1);
+    ck_assert_uint_le(resident(), (LEDGER_KEPT + 2) * chunk);
+    is_whole(first, 10, 10);
+    is_whole(last, 20, 300); /* behind the hole */
+    ledger_open(l);
+    is_whole(last, 20, 300);
+    ck_assert_ptr_nonnull(e[0] = add(10, DD_MSG_INLINE - 10));
+    is_whole(e[0], 10, DD_MSG_INLINE - 10);
+    ledger_end(l, e[0]);
+    ledger_end(l, last);
+    for (int pass = 0; pass < 2; pass++)
+        while (ledger_shrink(l)) {
+        }
+    ck_assert(!ledger_grown(l));
+    ck_assert_uint_le(resident(), LEDGER_KEPT * chunk);
+    is_whole(first, 10, 10);
+}
+END_TEST
+
+/* What is used each time is not given back in between. */
+START_TEST(memory_in_use_stays) {
+    for (unsigned round = 0; round < 5; round++) {
+        struct ledger_entry *e[20];
+        for (unsigned i = 0; i < 20; i++)
+            ck_assert_ptr_nonnull(e[i] = add(10, DD_MSG_INLINE - 10));
+        size_t has = resident();
+        for (unsigned i = 0; i < 20; i++)
+            ledger_end(l, e[i]);
+        while (ledger_shrink(l)) {
+        }
+        ck_assert_uint_eq(resident(), has);
+    }
+}
+END_TEST
+
+UNIT_MAIN_WITH("manager_ledger", before, after, a_request_comes_back_whole,
+               requests_are_listed_in_their_order, what_was_not_whole_is_free,
+               an_id_stays_with_its_request, a_full_ledger_takes_nothing_in_part,
+               memory_of_a_burst_goes_back, memory_in_use_stays)
