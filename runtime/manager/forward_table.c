@@ -2,6 +2,7 @@
 /* forward_table.c - forwards by id, requester and peer; how many a requester may have. */
 #include "forward_table.h"
 
+#include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
 #include <base/clock.h>
@@ -27,8 +28,11 @@ static const char *const state_names[FORWARD_STATE_N] = {
 };
 
 int forwards_init(struct manager *m) {
-    m->forward_table = calloc(1, sizeof *m->forward_table);
-    return m->forward_table ? 0 : -ENOMEM;
+    struct forwards *t = m->forward_table = calloc(1, sizeof *t);
+    if (!t)
+        return -ENOMEM;
+    t->number = m->setup->ledger ? &m->setup->ledger->number : &t->own_number;
+    return 0;
 }
 
 void forwards_free(struct manager *m) {
@@ -77,6 +81,12 @@ static bool part_grow(struct forward_places *p) {
     return true;
 }
 
+static uint64_t number_next(struct forwards *t) {
+    if ((uint32_t)++*t->number == 0) /* id 0 is none */
+        ++*t->number;
+    return *t->number;
+}
+
 static bool slot_take(struct forwards *t, struct forward *f) {
     bool low = forward_changes(f) && !part_full(&t->changes);
     struct forward_places *p = low ? &t->changes : &t->others;
@@ -84,9 +94,7 @@ static bool slot_take(struct forwards *t, struct forward *f) {
         return false;
     uint32_t i = p->unused_n ? p->unused[--p->unused_n] : p->n++;
     p->slot[i] = f;
-    if ((uint32_t)++t->generation == 0) /* id 0 is none */
-        ++t->generation;
-    f->id = t->generation << 32 | (i + (low ? 0 : DD_RESULTS));
+    f->id = number_next(t) << 32 | (i + (low ? 0 : DD_RESULTS));
     return true;
 }
 

@@ -72,7 +72,8 @@ struct forwards {
      * for events takes no place that has a result (PROTOCOL 12); from there on are all others, and
      * changes that found no place below. */
     struct forward_places changes, others;
-    uint64_t generation;
+    /* of the last id, its upper half; in the ledger, if there is one: no life gives an id twice */
+    uint64_t *number, own_number;
     struct forward *same[FORWARD_BUCKETS];  /* gets that may lead */
     struct forward *write[FORWARD_BUCKETS]; /* writes without an answer */
     uint32_t writes_aside;

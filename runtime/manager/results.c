@@ -94,15 +94,9 @@ bool results_connect(struct manager *m, uint32_t proxy, uint32_t life) {
     struct results *p = results_of(m, proxy);
     if (life < p->life)
         return false;
-    for (uint64_t k = 0; k < p->top; k++) {
-        struct result *r = &p->at[k];
-        r->asked = 0;
-        if (p->life == life)
-            continue;
-        id_set(r, 0);
-        item_drop(m, r);
-    }
     p->life = life;
+    for (uint64_t k = 0; k < p->top; k++)
+        p->at[k].asked = 0;
     return true;
 }
 

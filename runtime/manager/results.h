@@ -3,8 +3,9 @@
  * results.h - what became of the changes that managers of other nodes asked for, in memory that
  * outlives the manager. A proxy whose connection broke asks again with the same id (AGAIN), and is
  * answered from here, so each change is made once (PROTOCOL 12). The place of a result is that of
- * the proxy's forward: when its id comes again with a later number, the result was received. ddictd
- * makes the memory before the fork; only the manager writes it.
+ * the proxy's forward: when its id comes again with a later number, the result was received. Numbers
+ * go on over the lives of a proxy. ddictd makes the memory before the fork; only the manager writes
+ * it.
  */
 #ifndef DDICT_MANAGER_RESULTS_H
 #define DDICT_MANAGER_RESULTS_H
@@ -19,7 +20,7 @@ struct result {
     uint64_t asked; /* 1: asked for again over the last connection */
 };
 struct results {   /* of one proxy */
-    uint64_t life; /* of the proxy: ids of another one mean nothing */
+    uint64_t life; /* the last of the proxy that has connected */
     uint64_t top;  /* places so far that were ever used */
     struct result at[DD_RESULTS];
 };
@@ -36,7 +37,7 @@ static inline bool proxy_returns(const struct requester *a, unsigned type, uint6
 /* A later life knows all leases, and nothing has changed the heap yet: what an earlier life popped
  * is kept, and what it was carrying out when it died is entered. */
 void results_open(struct manager *m);
-/* A proxy has connected anew, in this life of it. False: in one that is over. */
+/* A proxy has connected anew, in this life of it. False: a later one has connected already. */
 bool results_connect(struct manager *m, uint32_t proxy, uint32_t life);
 /* It asks this for the first time, so it has asked for all before that it asks again: popped values
  * that it did not ask for are with it. */

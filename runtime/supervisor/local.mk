@@ -57,7 +57,8 @@ tests_unit_manager_backlog_SOURCES = tests/unit/manager_backlog.c tests/unit/uni
 tests_unit_manager_backlog_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_backlog_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_manager_forwards_SOURCES = tests/unit/manager_forwards.c tests/unit/unit.h \
-  runtime/manager/forward_table.c runtime/manager/forward_table.h
+  runtime/manager/forward_table.c runtime/manager/forward_table.h runtime/manager/ledger.c \
+  runtime/manager/ledger.h
 tests_unit_manager_forwards_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_forwards_LDADD = libwire.la libbase.la $(CHECK_LIBS)
 tests_unit_manager_ledger_SOURCES = tests/unit/manager_ledger.c tests/unit/unit.h \

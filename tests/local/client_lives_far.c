@@ -532,7 +532,7 @@ static void *is_putting(void *arg) {
     return NULL;
 }
 
-/* Ids of a proxy begin anew with its life: a result of an earlier life is not taken for its own. */
+/* Ids go on over the lives of a proxy: a result of an earlier one is not taken for its own. */
 START_TEST(a_proxy_that_came_back_asks_for_no_result_of_before) {
     struct blocked put = {.key = keys[0], .timeout_ms = 20000};
     char got[8];

@@ -4,16 +4,19 @@
 #include "unit.h"
 #include <base/defaults.h>
 #include <manager/forward_table.h>
+#include <manager/ledger.h>
 #include <manager/peer_client.h>
 #include <manager/results.h>
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define MANY (3 * DD_RESULTS)
 
 static struct manager m;
 static struct manager_setup setup;
 static struct manager_page page;
+static struct ledger *ledger; /* is there: owners come back */
 static struct requester lane;
 static struct forward *head; /* of the peer's list */
 static uint32_t stuck;       /* the manager that stands still */
@@ -52,8 +55,8 @@ static void unstall(struct manager *of) {
 static const struct upcalls upcalls = {.unstall = unstall};
 
 static void before(void) {
-    static uint64_t ledger; /* is there: owners come back */
-    setup = (struct manager_setup){.page = &page, .ledger = (struct ledger *)(void *)&ledger};
+    ck_assert_ptr_nonnull(ledger = ledger_map());
+    setup = (struct manager_setup){.page = &page, .ledger = ledger};
     m = (struct manager){.setup = &setup, .up = &upcalls};
     lane = (struct requester){.m = &m, .kind = REQUESTER_LANE};
     lane.forwards_end = &lane.forwards;
@@ -75,6 +78,7 @@ static void after(void) {
     ck_assert_uint_eq(lane.forwards_n + lane.forward_waits_n + lane.forward_events_n, 0);
     ck_assert_uint_eq(lane.forward_copies + lane.forward_wait_copies, 0);
     forwards_free(&m);
+    munmap(ledger, sizeof *ledger);
 }
 
 static struct msg request(unsigned type, unsigned flags, uint32_t len) {
@@ -152,12 +156,28 @@ START_TEST(an_id_is_of_one_forward_alone) {
 END_TEST
 
 START_TEST(no_id_is_0_when_the_number_begins_anew) {
-    m.forward_table->generation = UINT32_MAX - 1;
+    ledger->number = UINT32_MAX - 1;
     for (unsigned i = 0; i < 4; i++) {
         struct forward *f = forward_make(MSG_PUT, 0, 0, 1);
         ck_assert_uint_ne(f->id >> 32, 0);
         forward_over(f);
     }
+}
+END_TEST
+
+START_TEST(no_life_gives_an_id_twice) {
+    uint64_t last = 0;
+    for (unsigned life = 0; life < 3; life++)
+        for (unsigned i = 0; i < 10; i++) {
+            struct forward *f = forward_make(i % 2 ? MSG_PUT : MSG_GET, 0, 0, 1);
+            ck_assert_uint_gt(f->id >> 32, last);
+            last = f->id >> 32;
+            forward_over(f);
+            if (i < 9)
+                continue;
+            forwards_free(&m);
+            ck_assert_int_eq(forwards_init(&m), 0);
+        }
 }
 END_TEST
 
@@ -204,5 +224,6 @@ END_TEST
 UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_results,
                changes_that_find_no_place_below_are_under_way_all_the_same,
                an_id_is_of_one_forward_alone, no_id_is_0_when_the_number_begins_anew,
+               no_life_gives_an_id_twice,
                values_under_way_are_counted, values_for_a_manager_that_stands_still_are_not,
                values_that_wait_are_counted_for_themselves)

@@ -113,16 +113,23 @@ START_TEST(what_has_no_result_is_carried_out_each_time) {
 }
 END_TEST
 
-START_TEST(results_end_with_the_life_of_their_proxy) {
+START_TEST(a_later_life_of_the_proxy_asks_for_the_results_of_the_one_before) {
     ask(MSG_POP, 0, id_of(1, 0));
-    ck_assert_uint_eq(pins, 1);
+    ask(MSG_PUT, 0, id_of(2, 1));
+    ask(MSG_POP, 0, id_of(3, 2));
     ck_assert(results_connect(&m, PROXY_ID, 3));
-    ck_assert_uint_eq(pins, 0);
-    ask(MSG_PUT, 0, id_of(1, 0));
-    ck_assert_uint_eq(carried_out, 2);
-    ck_assert(!results_connect(&m, PROXY_ID, 2)); /* late, of the life before */
-    ask(MSG_PUT, MSGF_AGAIN, id_of(1, 0));
-    ck_assert(carried_out == 2 && answered == 1);
+    ck_assert_uint_eq(pins, 2);
+    ask(MSG_PUT, MSGF_AGAIN, id_of(2, 1));
+    ask(MSG_POP, MSGF_AGAIN, id_of(3, 2));
+    ck_assert(carried_out == 3 && answered == 1 && given == 1);
+    ck_assert(!results_connect(&m, PROXY_ID, 2)); /* late, of a life that is over */
+    ask(MSG_POP, MSGF_AGAIN, id_of(3, 2));
+    ck_assert(carried_out == 3 && given == 2);
+    /* the first value that it asks for anew comes behind all that it asks for again */
+    results_settle(&m, PROXY_ID, id_of(4, 0));
+    ck_assert_uint_eq(pins, 1);
+    ask(MSG_PUT, 0, id_of(4, 0));
+    ck_assert_uint_eq(carried_out, 4);
 }
 END_TEST
 
@@ -161,5 +168,5 @@ END_TEST
 
 UNIT_MAIN_WITH("manager_results", before, NULL, a_change_is_made_once_whichever_way_it_comes,
                what_has_no_result_is_carried_out_each_time,
-               results_end_with_the_life_of_their_proxy,
+               a_later_life_of_the_proxy_asks_for_the_results_of_the_one_before,
                a_popped_value_is_kept_until_its_proxy_has_it, numbers_begin_anew)
