@@ -48,11 +48,12 @@ const char *faults_topology(void) {
 }
 
 static enum faults_step env_step(const char *name, uint64_t *n) {
-    static const char *const steps[] = {"", "begun", "changed", "answered", "taken"};
+    static const char *const steps[] = {"",      "begun",   "changed", "answered",
+                                        "taken", "entered", "sent",    "heard"};
     const char *v = getenv(name), *colon = v ? strchr(v, ':') : NULL;
     if (!colon || count_parse(colon + 1, 0, UINT32_MAX, n) < 0)
         return STEP_NONE;
-    for (unsigned i = STEP_BEGUN; i <= STEP_TAKEN; i++)
+    for (unsigned i = STEP_BEGUN; i <= STEP_HEARD; i++)
         if (strlen(steps[i]) == (size_t)(colon - v) &&
             memcmp(steps[i], v, (size_t)(colon - v)) == 0) {
             faults.on = true;
@@ -79,6 +80,7 @@ void faults_init(uint32_t manager, uint32_t life) {
     faults.stream_out_refused = number("DDICT_TEST_GIVE_REFUSED");
     faults.cut = number("DDICT_TEST_CUT");
     faults.cut_each = number("DDICT_TEST_CUT_EACH");
+    faults.ledger = number("DDICT_TEST_LEDGER");
     faults.drop_type = env_typed("DDICT_TEST_DROP", &faults.drop);
     faults.exit_type = env_typed("DDICT_TEST_EXIT", &faults.exit_code);
     faults.delay_type = env_typed("DDICT_TEST_DELAY", &faults.delay_ms);

@@ -6,8 +6,9 @@
  *     DDICT_TEST_MANAGER=M        the switches below concern manager M only (default: all)
  *     DDICT_TEST_DIE_AFTER_PUTS=N the manager kills itself (SIGKILL) before it answers its N-th put
  *     DDICT_TEST_DIE=STEP:N       the manager kills itself at the N-th begun, changed, answered or taken
- *                                 request of a lane, or change for another manager (not taken), in
- *                                 each of its first 8 lives
+ *                                 request of a lane, or change for another manager (not taken), or
+ *                                 the N-th change at another manager that was entered, sent or
+ *                                 heard of, in each of its first 8 lives
  *     DDICT_TEST_EXIT=TYPE:CODE   the manager exits with CODE when a request of TYPE has found its value
  *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
@@ -29,6 +30,7 @@
  *                                 peer, but the first, ends that
  *     DDICT_TEST_CUT_EACH=N       each N-th message that comes from another manager, a request, an
  *                                 answer or some bytes of one, ends its connection and is lost
+ *     DDICT_TEST_LEDGER=N         the ledger has room for N chunks alone
  */
 #ifndef DDICT_MANAGER_FAULTS_H
 #define DDICT_MANAGER_FAULTS_H
@@ -38,9 +40,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
- * CQ, or is queued for a connection; the request has left SQ */
-enum faults_step { STEP_NONE, STEP_BEGUN, STEP_CHANGED, STEP_ANSWERED, STEP_TAKEN };
+/* Of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
+ * CQ, or is queued for a connection; the request has left SQ. Of a change at another manager: its id
+ * is in the ledger; it is queued for the connection; its answer has come. */
+enum faults_step {
+    STEP_NONE,
+    STEP_BEGUN,
+    STEP_CHANGED,
+    STEP_ANSWERED,
+    STEP_TAKEN,
+    STEP_ENTERED,
+    STEP_SENT,
+    STEP_HEARD
+};
 struct faults {
     bool on;
     enum faults_step die_step;
@@ -48,7 +60,7 @@ struct faults {
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type, exit_type;
     uint64_t exit_code, drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, cut_each, came, lend_ms,
-        rma_refused, stream_out_refused, lane_idle_us;
+        rma_refused, stream_out_refused, lane_idle_us, ledger;
 };
 extern struct faults faults;
 

@@ -29,6 +29,7 @@
  * The last piece, or an error in its place, ends FILLS, PASSES and DROPS. When the connection is
  * lost all forwards end, except gets and heads in ASKED, which become NEW again, and with --restarts
  * all that were sent completely, but for keys that are passed on and values that are read by RMA.
+ * What the life before had asked begins in NEW, too, with the id that it had.
  * The rows at the end of this file have a handler for each message that a state allows; any other
  * message is a breach of the protocol. forward_send.c and forward_put.c speak with the owner,
  * forward_reply.c with the requester; forward_lost.c has what a lost connection does.
@@ -51,6 +52,7 @@
 #include "forward_route.h"
 #include "forward_send.h"
 #include "forward_table.h"
+#include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester.h"
@@ -87,7 +89,7 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
     struct requester *a = f->requester;
     struct manager *m = a->m;
     bool joins = f->req.type == MSG_GET && forward_busy(f);
-    int e = forward_send(f, p, joins || forwards_return(m) ? f->key : payload);
+    int e = forward_send(f, p, f->kept ? f->key : payload);
     if (e < 0) {
         struct msg req = f->req;
         bool known = f->id != 0; /* otherwise no put_in knows the pieces that will come */
@@ -107,12 +109,25 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
     return TAKE_DONE;
 }
 
+/* The life before has asked this already: it is asked again, when all of these are known. */
+static int forward_resume(struct requester *a, const struct msg *req, const uint8_t *payload,
+                          const uint8_t *key, uint64_t hash, uint32_t to) {
+    struct forward *f = forward_new(a, req, key, payload + req->key_len, hash, to);
+    if (f)
+        forward_resumed(f);
+    else
+        requester_reply(a, req, DDICT_ELOST, "there is no memory to ask its owner again");
+    return TAKE_DONE;
+}
+
 /* As forward_begin(), but nothing is done so that a stalled lane is tried again. */
 static int forward_try(struct requester *a, const struct msg *req, const uint8_t *payload,
                        const uint8_t *key, uint64_t hash, uint32_t to) {
     struct manager *m = a->m;
     bool waits = req->flags & MSGF_WAIT, get = req->type == MSG_GET;
     int e = 0;
+    if (m->resumed)
+        return forward_resume(a, req, payload, key, hash, to);
     if (waits && forward_waits_full(a, req)) {
         requester_reply(a, req, DDICT_EBUSY,
                         "as many requests of this process wait at managers of other nodes as may");
@@ -556,6 +571,8 @@ static int forward_answer(struct manager *m, uint32_t from, const struct msg *r,
     struct forward *f = forward_find(m, r->id);
     if (!f || f->from != from)
         return DDICT_EPROTO;
+    if (faults.on && f->entry && f->entry->id)
+        faults_step(STEP_HEARD);
     if (r->type == MSG_REPLY)
         return reply_in(m, f, r, payload);
     return f->rma_read ? rma_read_heard(f->rma_read, r) : data_in(m, f, r, payload);

@@ -8,10 +8,10 @@
 #include "forward_route.h"
 #include "forward_send.h"
 #include "forward_table.h"
+#include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester.h"
-#include "results.h"
 #include "transit.h"
 #include <base/clock.h>
 
@@ -20,11 +20,6 @@ static void followers_fail(struct manager *m, struct forward *f, int status, con
         forward_fail(f->followers, status, text);
         forward_free(m, f->followers);
     }
-}
-
-/* It changes something, and the owner keeps what became of it. */
-static bool forward_has_result(const struct forward *f) {
-    return forward_changes(f) && result_fits(f->id);
 }
 
 static bool forward_reads(const struct forward *f) {
@@ -110,6 +105,14 @@ void forwards_lost(struct manager *m, struct peer *p, const char *text, bool aga
 }
 
 /* --- again --- */
+static const uint8_t *forward_payload(const struct forward *f) {
+    static uint8_t bytes[DD_MSG_INLINE];
+    if (f->kept)
+        return f->key;
+    ledger_payload(f->requester->m->setup->ledger, f->entry, bytes);
+    return bytes;
+}
+
 static int forward_repeat(struct manager *m, struct forward *f) {
     uint64_t now = clock_ns(), us = (now - (f->again_ns ? f->again_ns : f->began)) / 1000;
     int e;
@@ -117,8 +120,10 @@ static int forward_repeat(struct manager *m, struct forward *f) {
         f->req.aux = us < f->req.aux ? f->req.aux - us : 1; /* 0 would not wait at all */
     f->again_ns = now;
     struct peer *p = peer_get(m, f->from, &e);
+    forward_answers(f); /* if the manager ends by a fault here, it is that of this request */
     if (p)
-        e = forward_send(f, p, f->key);
+        e = forward_send(f, p, forward_payload(f));
+    forward_stays(f);
     if (e == 0)
         forward_route_keep(m, f);
     return e;
@@ -143,6 +148,20 @@ int forwards_again(struct manager *m, struct peer *p) {
         return e;
     }
     return 0;
+}
+
+void forwards_resume(struct manager *m) {
+    struct forwards *t = m->forward_table;
+    while (t->resumed) { /* the newest is the first */
+        struct forward *f = t->resumed;
+        struct peer *p = peer_know(m, f->from);
+        t->resumed = f->p_next;
+        if (p)
+            again_add(p, f);
+        else
+            forward_lost(m, f, "there is no memory to ask its owner again");
+    }
+    peers_again(m);
 }
 
 void forwards_give_up(struct manager *m, struct peer *p, const char *text) {

@@ -3,6 +3,7 @@
 #include "forward_send.h"
 
 #include "forward_table.h"
+#include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "stream_in.h"
@@ -46,6 +47,8 @@ int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
         e = put_in_pass(f->requester, req, f);
     if (e == 0)
         e = peer_send(p, f->via, &r, payload, req->len - MSG_HEADER);
+    if (faults.on && f->entry && f->entry->id)
+        faults_step(STEP_SENT);
     f->position = peer_position(p);
     return e < 0 && e != -ENOMEM && e != DDICT_EPROTO ? DDICT_ELOST : e;
 }

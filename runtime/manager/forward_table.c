@@ -98,6 +98,19 @@ static bool slot_take(struct forwards *t, struct forward *f) {
     return true;
 }
 
+/* Before it is sent, and before its record leaves SQ: from now on its entry is its source. */
+static void forward_note(struct forward *f) {
+    if (!f->entry || !forward_changes(f))
+        return;
+    if (!result_fits(f->id)) {
+        forward_hold(f);
+        return;
+    }
+    ledger_id(f->entry, f->from, f->id);
+    if (faults.on)
+        faults_step(STEP_ENTERED);
+}
+
 struct forward *forward_find(struct manager *m, uint64_t id) {
     uint32_t i;
     const struct forward_places *p = part_of(m->forward_table, id, &i);
@@ -106,8 +119,11 @@ struct forward *forward_find(struct manager *m, uint64_t id) {
 }
 
 bool forward_enlist(struct forward *f, struct peer *p) {
-    if (!f->id && !slot_take(f->requester->m->forward_table, f))
-        return false;
+    if (!f->id) {
+        if (!slot_take(f->requester->m->forward_table, f))
+            return false;
+        forward_note(f);
+    }
     f->peer = p;
     peer_asked(p);
     f->p_prev = peer_forwards(p);
@@ -134,6 +150,50 @@ void forward_delist(struct manager *m, struct forward *f) {
     p->slot[i] = NULL;
     p->unused[p->unused_n++] = i;
     f->id = 0;
+}
+
+/* --- a later life --- */
+bool forwards_claim(struct manager *m, struct ledger_entry *const *list, size_t n) {
+    struct forward_places *p = &m->forward_table->changes;
+    bool taken[DD_RESULTS] = {false};
+    for (size_t k = 0; k < n; k++) {
+        uint32_t i = ID_INDEX(list[k]->id);
+        if (!list[k]->id)
+            continue;
+        taken[i] = true;
+        if (p->n <= i)
+            p->n = i + 1;
+    }
+    while (p->cap < p->n)
+        if (!part_grow(p))
+            return false;
+    for (uint32_t i = p->n; i-- > 0;) {
+        p->slot[i] = NULL;
+        if (!taken[i])
+            p->unused[p->unused_n++] = i;
+    }
+    return true;
+}
+
+/* It has the id of its entry. */
+static void slot_claim(struct forwards *t, struct forward *f) {
+    uint32_t i;
+    struct forward_places *p = part_of(t, f->entry->id, &i);
+    f->id = f->entry->id;
+    p->slot[i] = f;
+}
+
+void forward_place_over(struct manager *m, uint64_t id) {
+    uint32_t i;
+    struct forward_places *p = part_of(m->forward_table, id, &i);
+    p->unused[p->unused_n++] = i;
+}
+
+void forward_resumed(struct forward *f) {
+    struct forwards *t = f->requester->m->forward_table;
+    f->again_ns = clock_ns();
+    f->p_next = t->resumed;
+    t->resumed = f;
 }
 
 void forward_tell(struct forward *f, unsigned type, uint64_t aux) {
@@ -171,19 +231,20 @@ uint32_t forward_copies(const struct manager *m, const struct msg *req) {
     return forwards_return(m) ? req->len - MSG_HEADER - req->key_len : 0;
 }
 
-/* A later life can ask again by header and key alone: it reads, or waits for what it reads. A parked
- * request has left SQ already. */
-static bool returns_alone(const struct requester *a, const struct forward *f) {
-    unsigned type = f->req.type;
+/* A later life can ask again: it reads, or waits for what it reads, or changes something of which
+ * the owner will know what became of it. */
+static bool request_returns(const struct manager *m, const struct msg *req) {
+    unsigned type = req->type;
     bool reads = type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
                  type == MSG_STATS || type == MSG_EVENTS;
-    return reads && !a->unparks && f->req.len == MSG_HEADER + f->req.key_len;
+    return reads ? req->len == MSG_HEADER + req->key_len
+                 : request_changes(req) && !part_full(&m->forward_table->changes);
 }
 
 /* 0: it does not wait. */
-static uint64_t deadline_of(const struct forward *f) {
-    uint64_t us = f->req.aux < UINT64_MAX / 4000 ? f->req.aux : UINT64_MAX / 4000;
-    return forward_busy(f) ? 0 : f->began + us * 1000;
+static uint64_t deadline_of(const struct msg *req, uint64_t began) {
+    uint64_t us = req->aux < UINT64_MAX / 4000 ? req->aux : UINT64_MAX / 4000;
+    return req->flags & MSGF_WAIT ? began + us * 1000 : 0;
 }
 
 void forward_answers(struct forward *f) {
@@ -203,6 +264,14 @@ void forward_answered(struct forward *f) {
     }
 }
 
+void forward_stays(struct forward *f) {
+    struct manager *m = f->requester->m;
+    if (m->answering != &f->entry)
+        return;
+    m->answering = NULL;
+    store_begin(m->store, NULL);
+}
+
 void forward_hold(struct forward *f) {
     if (!f->held)
         manager_holds(f->requester->m, 1);
@@ -212,25 +281,40 @@ void forward_hold(struct forward *f) {
 
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
                             const uint8_t *value, uint64_t hash, uint32_t to) {
-    uint32_t key_len = key ? req->key_len : 0, copied = value ? forward_copies(a->m, req) : 0;
-    struct forward *f = malloc(sizeof *f + key_len + copied);
-    if (!f)
+    struct manager *m = a->m;
+    bool resumes = m->resumed;
+    uint64_t began = clock_ns();
+    bool enters = forwards_return(m) && request_returns(m, req);
+    struct ledger_entry *e =
+        requester_enter(a, req, enters ? key : NULL, value, deadline_of(req, began));
+    bool kept = key && !(e && req->type == MSG_PUT);
+    uint32_t copied = value ? forward_copies(m, req) : 0, bytes = kept ? req->key_len + copied : 0;
+    struct forward *f = malloc(sizeof *f + bytes);
+    if (!f) {
+        if (resumes)
+            m->resumed = e;
+        else if (e)
+            ledger_end(m->setup->ledger, e);
         return NULL;
+    }
     *f = (struct forward){.requester = a,
                           .from = to,
                           .req = *req,
-                          .began = clock_ns(),
+                          .began = began,
                           .hash = hash,
-                          .copied = copied};
-    if (key_len)
-        memcpy(f->key, key, key_len);
-    if (copied)
-        memcpy(f->key + key_len, value, copied);
+                          .copied = copied,
+                          .entry = e,
+                          .kept = kept};
+    if (kept && req->key_len)
+        memcpy(f->key, key, req->key_len);
+    if (kept && copied)
+        memcpy(f->key + req->key_len, value, copied);
     *copies_count(a, f) += copied;
     list_append(a, f);
-    f->entry = requester_enter(a, req, returns_alone(a, f) ? key : NULL, NULL, deadline_of(f));
-    if (!f->entry)
+    if (!e)
         forward_hold(f);
+    else if (e->id)
+        slot_claim(m->forward_table, f);
     if (forward_busy(f)) {
         a->forwards_n++;
         a->m->peers_busy++;

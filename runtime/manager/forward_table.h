@@ -5,6 +5,7 @@
 #define DDICT_MANAGER_FORWARD_TABLE_H
 
 #include "requester.h"
+#include "results.h"
 
 #define FORWARD_BUCKETS 256u
 
@@ -35,10 +36,11 @@ struct forward {
     uint64_t began;
     uint64_t age_ms; /* since it began, counted by forwards_late() */
     unsigned via;    /* connection of the peer: see forward_route.h */
-    uint32_t copied; /* bytes of its value behind the key */
+    uint32_t copied; /* bytes of its value that are kept to be sent again */
     /* in the ledger: a later life asks the owner again; NULL when answered */
     struct ledger_entry *entry;
     bool held; /* no later life can */
+    bool kept; /* key[] has what is kept of the payload; else the entry has */
     /* when it was last sent again, after the connection was lost; 0: never */
     uint64_t again_ns;
     uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
@@ -57,7 +59,8 @@ struct forward {
     struct forward *same_next, **same_prev;
     /* hash: of the key; position: end of a get in the byte stream of the connection */
     uint64_t hash, position;
-    /* of a get or head, which may lead, follow, or be sent again; with --restarts the payload of all */
+    /* of a get or head, which may lead, follow, or be sent again; with --restarts the payload of all,
+     * but of a put that has an entry */
     uint8_t key[];
 };
 
@@ -74,28 +77,37 @@ struct forwards {
     struct forward_places changes, others;
     /* of the last id, its upper half; in the ledger, if there is one: no life gives an id twice */
     uint64_t *number, own_number;
+    struct forward *resumed; /* see forward_resumed() */
     struct forward *same[FORWARD_BUCKETS];  /* gets that may lead */
     struct forward *write[FORWARD_BUCKETS]; /* writes without an answer */
     uint32_t writes_aside;
 };
 
-/* What it asks for changes something, and is sent in one message. */
+/* It changes something, and is sent in one message. */
+static inline bool request_changes(const struct msg *req) {
+    bool put = req->type == MSG_PUT && !(req->flags & MSGF_STREAM);
+    return put || req->type == MSG_POP || req->type == MSG_DEL || req->type == MSG_CLEAR;
+}
 static inline bool forward_changes(const struct forward *f) {
-    unsigned type = f->req.type;
-    bool put = type == MSG_PUT && !(f->req.flags & MSGF_STREAM);
-    return put || type == MSG_POP || type == MSG_DEL || type == MSG_CLEAR;
+    return request_changes(&f->req);
+}
+/* It changes something, and the owner keeps what became of it. */
+static inline bool forward_has_result(const struct forward *f) {
+    return forward_changes(f) && result_fits(f->id);
 }
 int forwards_init(struct manager *m);
 void forwards_free(struct manager *m);
 /* id: as the owner sees it. NULL: there is none. */
 struct forward *forward_find(struct manager *m, uint64_t id);
-/* A forward in the list and the counts of its requester. key: to be copied, or NULL; value: what is
- * copied of the payload behind it, or NULL. NULL: no memory. */
+/* A forward in the list and the counts of its requester. key: to be kept, or NULL; value: what is
+ * kept of the payload behind it, or NULL. NULL: no memory. */
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
                             const uint8_t *value, uint64_t hash, uint32_t to);
-/* Before and after its requester is answered, with nothing else between. */
+/* Before and after its requester is answered, with nothing else between; or forward_stays(), and it
+ * was not. */
 void forward_answers(struct forward *f);
 void forward_answered(struct forward *f);
+void forward_stays(struct forward *f);
 /* From now on no later life can go on with it. */
 void forward_hold(struct forward *f);
 /* Take it out of the list and the counts of its requester, and forget the requester. */
@@ -104,6 +116,13 @@ void forward_last(struct forward *f); /* to the end of its requester's list */
 /* Give it an id, unless it has one, and put it into the list of the peer. False: no memory. */
 bool forward_enlist(struct forward *f, struct peer *p);
 void forward_delist(struct manager *m, struct forward *f); /* undo forward_enlist() */
+/* In a later life, before anything gets an id: those of these entries are not given to others. False:
+ * no memory. */
+bool forwards_claim(struct manager *m, struct ledger_entry *const *list, size_t n);
+/* Nobody has or asks for the request of this id any more: its place may be used again. */
+void forward_place_over(struct manager *m, uint64_t id);
+/* The request of an entry: it is kept for forwards_resume(), in the order of these calls. */
+void forward_resumed(struct forward *f);
 void forward_leave_peer(struct forward *f);                /* the same, but it keeps its id */
 /* Send the owner a message of this type, without a payload. */
 void forward_tell(struct forward *f, unsigned type, uint64_t aux);

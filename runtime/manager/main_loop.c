@@ -439,6 +439,8 @@ int manager_run(const struct manager_setup *setup) {
     conn_counts_reset();
     faults_init(setup->id, setup->page->lives);
     manager_bind(&m);
+    if (faults.ledger && setup->ledger)
+        setup->ledger->most = (uint32_t)faults.ledger;
     mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
     mallopt(M_MMAP_THRESHOLD, HEAP_PIECE);
     int e = manager_open(&m);

@@ -163,18 +163,27 @@ static void retry_fire(struct timer *t) {
     peer_retry((struct peer *)(void *)((char *)t - offsetof(struct peer, retry)));
 }
 
-struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
+struct peer *peer_know(struct manager *m, uint32_t id) {
     struct peer *p = m->peers[id];
+    if (p || !(p = calloc(1, sizeof *p)))
+        return p;
+    p->m = m;
+    p->id = id;
+    p->retry.fire = retry_fire;
+    return m->peers[id] = p;
+}
+
+void peers_again(struct manager *m) {
+    for (uint32_t i = 0; m->peers && i < m->setup->managers; i++)
+        if (m->peers[i] && m->peers[i]->again)
+            peer_retry(m->peers[i]);
+}
+
+struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
+    struct peer *p = peer_know(m, id);
     *code = -ENOMEM;
-    if (!p) {
-        p = calloc(1, sizeof *p);
-        if (!p)
-            return NULL;
-        p->m = m;
-        p->id = id;
-        p->retry.fire = retry_fire;
-        m->peers[id] = p;
-    }
+    if (!p)
+        return NULL;
     /* it ended in this turn, and open requests are not answered yet, or not sent again */
     if (p->down || p->again) {
         *code = DDICT_ELOST;

@@ -27,6 +27,9 @@ struct peer_ops {
 int peers_init(struct manager *m, const struct peer_ops *use);
 void peers_end(struct manager *m);
 void peers_reap(struct manager *m);
+struct peer *peer_know(struct manager *m, uint32_t id); /* connects not; NULL: no memory */
+/* Send what is in peer_again() of any peer. */
+void peers_again(struct manager *m);
 /* Connects at the first need. NULL: *code says why. */
 struct peer *peer_get(struct manager *m, uint32_t id, int *code);
 /* A peer has several connections, numbered `via`: 0 is the first, the others are for large

@@ -19,11 +19,17 @@
  * where it was.
  *
  * An entry whose record SQ head has not passed was about to be made: it ends, and the record stays.
+ * But the entry of a change at another manager that has its id is the source from then on: nobody
+ * knows whether the owner was asked. SQ head passes its record, and the owner is asked again with
+ * this id, before anything new.
+ *
  * A further death at any step finds one of these again.
  */
 #include "recovery.h"
 
 #include "answers.h"
+#include "forward_lost.h"
+#include "forward_table.h"
 #include "lane_client.h"
 #include "lanes.h"
 #include "ledger.h"
@@ -132,10 +138,12 @@ static void fatal_refuse(struct lane_client *c, const struct msg *req,
 }
 
 static void entry_end(struct manager *m, struct ledger_entry *e) {
-    uint64_t value = e->value;
+    uint64_t value = e->value, id = e->id;
     bool put = e->req.type == MSG_PUT;
     ledger_end(m->setup->ledger, e);
     value_drop(m, value, put);
+    if (id)
+        forward_place_over(m, id);
 }
 
 /* It is answered, at the record req, which leaves SQ. */
@@ -166,6 +174,32 @@ static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     entry_end(c->a.m, e);
 }
 
+/* The entry of the request at hand, if its owner may have been asked, or NULL. */
+static struct ledger_entry *asked_find(const struct lane_client *c) {
+    struct ledger *l = c->a.m->setup->ledger;
+    struct ledger_entry *e = NULL;
+    while (l && (e = ledger_next(l, e)))
+        if (e->client == c->id && e->id && e->at == c->lane.sq.pos)
+            return e;
+    return NULL;
+}
+
+/* The record of such a request leaves SQ. */
+static bool record_pass(struct lane_client *c, const struct ledger_entry *e) {
+    struct msg req;
+    const uint8_t *payload;
+    if (ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != e->at ||
+        req.id != e->req.id || req.len != e->req.len) {
+        requester_drop(&c->a, "its lane has another record than it had");
+        return false;
+    }
+    c->served_from = c->lane.sq.pos;
+    ring_consume(&c->lane.sq, &req);
+    c->served = true;
+    lane_client_watch(c);
+    return true;
+}
+
 static void fate_end(struct manager *m) {
     struct store_fate f;
     struct lane_client *c;
@@ -179,6 +213,13 @@ static void fate_end(struct manager *m) {
     }
     if (ring_peek(&c->lane.sq, &req, &payload) <= 0 || c->lane.sq.pos != f.from.at)
         return; /* it has left SQ, so it is over */
+    struct ledger_entry *asked = asked_find(c);
+    if (asked) {
+        f.from.at = LEDGER_SOURCE | asked->seq;
+        if (record_pass(c, asked))
+            fate_of_entry(c, &f);
+        return;
+    }
     bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
     if (!answered && !f.happened && !is_fatal(m, &f.from))
         return; /* the first turn takes it */
@@ -248,23 +289,27 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     uint64_t now = clock_ns();
     if (req.type != MSG_FREEZE && e->deadline) /* otherwise it has no time */
         req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
-    if (req.type == MSG_PUT) {
+    if (req.type == MSG_PUT && !e->id) {
         entry_push(c, e, &req);
         return;
     }
     ledger_payload(m->setup->ledger, e, payload);
-    int rc = m->up->take(&c->a, &req, payload);
-    if (rc < 0)
+    if (m->up->take(&c->a, &req, payload) < 0)
         requester_drop(&c->a, "a request that waited is not allowed any more");
-    else if (rc == TAKE_STALL)
-        requester_reply(&c->a, &req, DDICT_ELOST, "its owner could not be asked again");
+}
+
+/* Whether the entry is the source of its request. */
+static bool entry_counts(struct lane_client *c, const struct ledger_entry *e) {
+    if (!c || c->a.gone)
+        return false;
+    /* not behind SQ head: the life before died before it passed the record, which is there still */
+    return (int64_t)(c->lane.sq.pos - e->at) > 0 || (e->id && record_pass(c, e));
 }
 
 /* Take a request that waited again, with what is left of its time. */
 static void entry_resume(struct manager *m, struct ledger_entry *e) {
     struct lane_client *c = lane_client_find(m, e->client);
-    /* not behind SQ head: the life before died before it passed the record, which is there still */
-    if (!c || c->a.gone || (int64_t)(c->lane.sq.pos - e->at) <= 0) {
+    if (!entry_counts(c, e)) {
         entry_end(m, e);
         return;
     }
@@ -317,6 +362,8 @@ void recovery_begin(struct manager *m) {
     struct ledger_entry **list = entries(m, &n);
     for (size_t i = 0; i < n; i++)
         entry_keep(m, list[i]);
+    if (!forwards_claim(m, list, n))
+        abort();
     free(list);
 }
 
@@ -329,6 +376,7 @@ void recovery_go_on(struct manager *m) {
         if (list[i]->seq)
             entry_resume(m, list[i]);
     free(list);
+    forwards_resume(m);
     queues_go_on(m);
     if (m->setup->ledger)
         manager_ledger_look(m);

@@ -43,7 +43,9 @@ struct ledger_entry *requester_enter(struct requester *a, const struct msg *req,
     if (e || !m->setup->ledger || !key || a->kind != REQUESTER_LANE)
         return e;
     manager_ledger_look(m);
-    return ledger_add(m->setup->ledger, a->who, a->ops->position(a), deadline, req, key, value, n);
+    /* what was parked has left SQ */
+    uint64_t at = a->ops->position(a) - (a->unparks ? 1 : 0);
+    return ledger_add(m->setup->ledger, a->who, at, deadline, req, key, value, n);
 }
 
 void requester_begin(struct requester *a, struct ledger_entry **e) {

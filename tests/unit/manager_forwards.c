@@ -23,6 +23,9 @@ static uint32_t stuck;       /* the manager that stands still */
 static unsigned unstalled;
 static struct forward *made[MANY + 1];
 static unsigned made_n;
+static struct ledger_entry *entry; /* of the next forward; NULL: it has none */
+static unsigned entries_ended;
+struct faults faults;
 
 /* --- instead of peer_client.c --- */
 struct forward **peer_forwards(struct peer *p) {
@@ -40,11 +43,19 @@ bool peer_stuck(struct manager *of, uint32_t id) {
 /* --- and of requester.c and the store --- */
 struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
                                      const void *value, uint64_t deadline) {
-    return NULL;
+    struct ledger_entry *e = key ? entry : NULL;
+    entry = NULL;
+    return e;
 }
 void requester_begin(struct requester *a, struct ledger_entry **e) {
+    a->m->answering = e;
 }
 void requester_entry_end(struct manager *of, struct ledger_entry **e) {
+    ledger_end(ledger, *e);
+    *e = NULL;
+    entries_ended++;
+}
+void faults_step(enum faults_step step) {
 }
 void store_begin(struct store *s, const struct store_source *from) {
 }
@@ -61,7 +72,9 @@ static void before(void) {
     lane = (struct requester){.m = &m, .kind = REQUESTER_LANE};
     lane.forwards_end = &lane.forwards;
     stuck = 99;
-    unstalled = made_n = 0;
+    unstalled = made_n = entries_ended = 0;
+    entry = NULL;
+    page.held = 0;
     ck_assert_int_eq(forwards_init(&m), 0);
 }
 
@@ -181,6 +194,95 @@ START_TEST(no_life_gives_an_id_twice) {
 }
 END_TEST
 
+/* An entry of the ledger, with an id where that is not 0. */
+static struct ledger_entry *entry_new(unsigned type, uint32_t len, uint64_t id) {
+    static uint8_t value[DD_MSG_INLINE];
+    struct msg req = request(type, 0, len);
+    struct ledger_entry *e = ledger_add(ledger, 1, 64, 0, &req, value, value, len);
+    ck_assert_ptr_nonnull(e);
+    if (id)
+        ledger_id(e, 1, id);
+    return e;
+}
+
+START_TEST(a_change_has_its_id_in_its_entry) {
+    struct ledger_entry *e = entry = entry_new(MSG_PUT, 1000, 0);
+    struct forward *f = forward_make(MSG_PUT, 0, 1000, 1);
+    ck_assert_ptr_eq(f->entry, e);
+    ck_assert(e->id == f->id && e->to == 1 && !f->held && page.held == 0);
+    ck_assert(!f->kept && f->copied == 1000); /* once, in the ledger */
+    forward_answers(f);
+    ck_assert_ptr_eq(m.answering, &f->entry);
+    forward_stays(f);
+    ck_assert(!m.answering && f->entry == e);
+    forward_answers(f);
+    forward_answered(f);
+    ck_assert(!m.answering && !f->entry && entries_ended == 1);
+    forward_over(f);
+    e = entry = entry_new(MSG_GET, 0, 0);
+    f = forward_make(MSG_GET, 0, 0, 1);
+    ck_assert(f->entry == e && e->id == 0 && f->kept); /* it may be asked with another id */
+    forward_over(f);
+    ck_assert_uint_eq(entries_ended, 2);
+}
+END_TEST
+
+START_TEST(a_change_without_a_result_is_held) {
+    for (unsigned i = 0; i < DD_RESULTS; i++)
+        forward_make(MSG_DEL, 0, 0, 1);
+    uint64_t held = page.held;
+    struct ledger_entry *e = entry = entry_new(MSG_PUT, 10, 0);
+    struct forward *f = forward_make(MSG_PUT, 0, 10, 1);
+    ck_assert(!f->entry && f->held && f->kept && page.held == held + 1);
+    ledger_end(ledger, e); /* nobody wanted it */
+}
+END_TEST
+
+START_TEST(a_later_life_gives_no_place_of_an_entry_to_others) {
+    static const uint32_t places[] = {3, 300, 0};
+    struct ledger_entry *e[3];
+    struct forward *f;
+    ledger->number = 50;
+    for (unsigned i = 0; i < 3; i++)
+        e[i] = entry_new(MSG_POP, 0, (uint64_t)(40 + i) << 32 | places[i]);
+    ck_assert(forwards_claim(&m, e, 3));
+    for (unsigned i = 0; i < 400; i++) {
+        f = forward_make(MSG_PUT, 0, 10, 1);
+        ck_assert(place(f) != 3 && place(f) != 300 && place(f) != 0);
+        ck_assert_uint_gt(f->id >> 32, 50);
+        made[i] = f;
+    }
+    ck_assert_uint_eq(place(made[0]), 1); /* the first that is free */
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_ptr_null(forward_find(&m, e[i]->id));
+    /* the request of an entry has its id, from the beginning */
+    entry = e[1];
+    struct msg req = request(MSG_POP, 0, 0);
+    uint64_t id = e[1]->id;
+    f = forward_new(&lane, &req, (const uint8_t *)"k", (const uint8_t *)"", 0, 1);
+    ck_assert(f->id == id && forward_find(&m, id) == f);
+    forward_resumed(f);
+    ck_assert(m.forward_table->resumed == f && f->again_ns > 0);
+    ck_assert(forward_enlist(f, NULL));
+    ck_assert_uint_eq(f->id, id);
+    forward_over(f);
+    ck_assert_uint_eq(place(forward_make(MSG_PUT, 0, 10, 1)), 300);
+    /* nobody asks for it: its client is gone */
+    forward_place_over(&m, e[0]->id);
+    ledger_end(ledger, e[0]);
+    ck_assert_uint_eq(place(forward_make(MSG_PUT, 0, 10, 1)), 3);
+    ledger_end(ledger, e[2]);
+}
+END_TEST
+
+START_TEST(a_ledger_without_changes_claims_nothing) {
+    struct ledger_entry *e = entry_new(MSG_GET, 0, 0);
+    ck_assert(forwards_claim(&m, &e, 1) && forwards_claim(&m, NULL, 0));
+    ck_assert_uint_eq(place(forward_make(MSG_PUT, 0, 10, 1)), 0);
+    ledger_end(ledger, e);
+}
+END_TEST
+
 START_TEST(values_under_way_are_counted) {
     struct msg put = request(MSG_PUT, 0, DD_MSG_INLINE / 2), get = request(MSG_GET, 0, 0);
     for (; !forwards_full(&lane, &put, 1); made_n++)
@@ -224,6 +326,9 @@ END_TEST
 UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_results,
                changes_that_find_no_place_below_are_under_way_all_the_same,
                an_id_is_of_one_forward_alone, no_id_is_0_when_the_number_begins_anew,
-               no_life_gives_an_id_twice,
+               no_life_gives_an_id_twice, a_change_has_its_id_in_its_entry,
+               a_change_without_a_result_is_held,
+               a_later_life_gives_no_place_of_an_entry_to_others,
+               a_ledger_without_changes_claims_nothing,
                values_under_way_are_counted, values_for_a_manager_that_stands_still_are_not,
                values_that_wait_are_counted_for_themselves)
