@@ -12,16 +12,21 @@
 struct backlog_block {
     struct backlog_block *next;
     size_t fill, room; /* bytes of data */
-    unsigned pins;     /* answers that were added with a pin */
+    unsigned owning;   /* answers that were added with a pin or an entry */
     _Alignas(16) uint8_t data[];
 };
 struct record {
     uint64_t off;
+    struct ledger_entry *entry;
     struct msg msg;
 };
 
 static size_t record_len(const struct msg *m) {
     return (sizeof(struct record) + m->len - MSG_HEADER + 15) & ~(size_t)15;
+}
+
+static bool owns(const struct record *r) {
+    return r->msg.flags & MSGF_PLACED || r->entry;
 }
 
 static bool block_add(struct backlog *b, size_t need) {
@@ -33,18 +38,19 @@ static bool block_add(struct backlog *b, size_t need) {
         return false;
     k->next = NULL;
     k->fill = 0;
-    k->pins = 0;
+    k->owning = 0;
     k->room = room;
     *(b->last ? &b->last->next : &b->first) = k;
     b->last = k;
     return true;
 }
 
-int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uint64_t off) {
+int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uint64_t off,
+                struct ledger_entry *entry) {
     size_t need = record_len(m);
     if ((!b->last || b->last->room - b->last->fill < need) && !block_add(b, need))
         return -ENOMEM;
-    struct record r = {.off = off, .msg = *m};
+    struct record r = {.off = off, .entry = entry, .msg = *m};
     uint8_t *at = b->last->data + b->last->fill;
     memcpy(at, &r, sizeof r);
     if (m->len > MSG_HEADER)
@@ -52,7 +58,8 @@ int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uin
     b->last->fill += need;
     b->n++;
     b->pins += (m->flags & MSGF_PLACED) != 0;
-    b->last->pins += (m->flags & MSGF_PLACED) != 0;
+    b->entries += entry != NULL;
+    b->last->owning += owns(&r);
     return 0;
 }
 
@@ -61,8 +68,10 @@ bool backlog_first(const struct backlog *b, struct backlog_answer *a) {
     if (b->n == 0)
         return false;
     memcpy(&r, b->first->data + b->at, sizeof r);
-    *a = (struct backlog_answer){
-        .msg = r.msg, .payload = b->first->data + b->at + sizeof r, .off = r.off};
+    *a = (struct backlog_answer){.msg = r.msg,
+                                 .payload = b->first->data + b->at + sizeof r,
+                                 .off = r.off,
+                                 .entry = r.entry};
     return true;
 }
 
@@ -81,19 +90,21 @@ void backlog_drop(struct backlog *b) {
     b->at += record_len(&r.msg);
     b->n--;
     b->pins -= (r.msg.flags & MSGF_PLACED) != 0;
+    b->entries -= r.entry != NULL;
     if (b->at == b->first->fill)
         block_drop(b);
 }
 
-void backlog_end(struct backlog *b, void (*unpin)(void *arg, uint64_t off), void *arg) {
-    struct backlog_block *k = b->pins > 0 ? b->first : NULL;
+void backlog_end(struct backlog *b, void (*drop)(void *arg, const struct backlog_answer *a),
+                 void *arg) {
+    struct backlog_block *k = b->pins + b->entries > 0 ? b->first : NULL;
     for (size_t at = b->at; k; k = k->next, at = 0)
-        for (struct record r; k->pins > 0 && at < k->fill; at += record_len(&r.msg)) {
+        for (struct record r; k->owning > 0 && at < k->fill; at += record_len(&r.msg)) {
             memcpy(&r, k->data + at, sizeof r);
-            if (r.msg.flags & MSGF_PLACED)
-                unpin(arg, r.off);
+            if (owns(&r))
+                drop(arg, &(struct backlog_answer){.msg = r.msg, .off = r.off, .entry = r.entry});
         }
-    b->n = b->pins = 0;
+    b->n = b->pins = b->entries = 0;
 }
 
 void backlog_free(struct backlog *b) {

@@ -15,27 +15,34 @@
 #include <stdint.h>
 
 struct backlog_block;
+struct ledger_entry;
 struct backlog { /* all zero: empty */
     struct backlog_block *first, *last;
-    size_t at;     /* bytes of the first block that are done with */
-    unsigned n;    /* answers */
-    unsigned pins; /* of them with MSGF_PLACED: each has a pin in the store */
+    size_t at;        /* bytes of the first block that are done with */
+    unsigned n;       /* answers */
+    unsigned pins;    /* of them with MSGF_PLACED: each has a pin in the store */
+    unsigned entries; /* of them with an entry in the ledger */
 };
 struct backlog_answer {
-    struct msg msg;         /* msg.len counts header and payload */
-    const uint8_t *payload; /* in the backlog, until it changes */
-    uint64_t off;           /* MSGF_PLACED: the item's offset in the arena */
+    struct msg msg;             /* msg.len counts header and payload */
+    const uint8_t *payload;     /* in the backlog, until it changes */
+    uint64_t off;               /* MSGF_PLACED: the item's offset in the arena */
+    struct ledger_entry *entry; /* ends with the answer; NULL: there is none */
 };
 
 /* A copy of the message, whose len is set, and of its payload. 0 or -ENOMEM. */
-int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uint64_t off);
+int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uint64_t off,
+                struct ledger_entry *entry);
 /* The one that came first; false: there is none. */
 bool backlog_first(const struct backlog *b, struct backlog_answer *a);
 /* The one that came first is sent: there must be one. */
 void backlog_drop(struct backlog *b);
-/* None of them will be sent: calls unpin() for each that has a pin, and leaves the memory. */
-void backlog_end(struct backlog *b, void (*unpin)(void *arg, uint64_t off), void *arg);
-/* Frees all memory. Pins are the caller's (backlog_end()). Any thread, if no other uses b. */
+/* None of them will be sent: calls drop() for each that has a pin or an entry, and leaves the
+ * memory. */
+void backlog_end(struct backlog *b, void (*drop)(void *arg, const struct backlog_answer *a),
+                 void *arg);
+/* Frees all memory. Pins and entries are the caller's (backlog_end()). Any thread, if no other uses
+ * b. */
 void backlog_free(struct backlog *b);
 
 #endif

@@ -5,8 +5,9 @@
 #include "forward_followers.h"
 #include "forward_route.h"
 #include "forward_table.h"
+#include "ledger.h"
 #include "manager.h"
-#include "results.h"
+#include "peer_client.h"
 #include "rma_read.h"
 #include "stream_in.h"
 #include "transit.h"
@@ -42,9 +43,19 @@ void forward_free(struct manager *m, struct forward *f) {
 }
 
 void forward_end(struct manager *m, struct forward *f) {
-    if (f->req.type == MSG_POP && forwards_return(m) && result_fits(f->id))
+    if (f->req.type == MSG_POP && forwards_return(m) && result_fits(f->id) && !f->queued)
         forward_tell(f, MSG_TOOK, 0); /* the owner need not keep the value any more */
     if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && forward_busy(f))
         count_latency(m, DDICT_LATENCY_FETCH, f->began, clock_ns());
     forward_free(m, f);
+}
+
+void forward_entry_over(struct manager *m, struct ledger_entry *e) {
+    struct msg took = {.type = MSG_TOOK, .flags = MSGF_HOP, .id = e->id};
+    struct peer *p = e->id && e->req.type == MSG_POP ? m->peers[e->to] : NULL;
+    requester_entry_end(m, &e);
+    if (took.id)
+        forward_place_over(m, took.id);
+    if (p)
+        peer_tell(p, &took);
 }

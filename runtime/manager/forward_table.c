@@ -148,7 +148,8 @@ void forward_delist(struct manager *m, struct forward *f) {
     struct forward_places *p = part_of(m->forward_table, f->id, &i);
     forward_leave_peer(f);
     p->slot[i] = NULL;
-    p->unused[p->unused_n++] = i;
+    if (!f->queued)
+        p->unused[p->unused_n++] = i;
     f->id = 0;
 }
 
@@ -186,7 +187,10 @@ static void slot_claim(struct forwards *t, struct forward *f) {
 void forward_place_over(struct manager *m, uint64_t id) {
     uint32_t i;
     struct forward_places *p = part_of(m->forward_table, id, &i);
-    p->unused[p->unused_n++] = i;
+    if (p->slot[i]) /* given up, and not answered by its owner yet */
+        p->slot[i]->queued = false;
+    else
+        p->unused[p->unused_n++] = i;
 }
 
 void forward_resumed(struct forward *f) {
@@ -255,9 +259,10 @@ void forward_answers(struct forward *f) {
 void forward_answered(struct forward *f) {
     struct manager *m = f->requester->m;
     bool answered = m->answering == &f->entry;
-    if (!f->entry)
-        return;
-    requester_entry_end(m, &f->entry);
+    if (f->entry)
+        requester_entry_end(m, &f->entry);
+    else if (answered)
+        f->queued = forward_has_result(f);
     if (answered) {
         m->answering = NULL;
         store_begin(m->store, NULL); /* the next change is not its */

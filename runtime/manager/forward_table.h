@@ -41,6 +41,8 @@ struct forward {
     struct ledger_entry *entry;
     bool held; /* no later life can */
     bool kept; /* key[] has what is kept of the payload; else the entry has */
+    /* its answer waits for room in CQ, with the entry: the place of its id is that one's */
+    bool queued;
     /* when it was last sent again, after the connection was lost; 0: never */
     uint64_t again_ns;
     uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
@@ -119,7 +121,7 @@ void forward_delist(struct manager *m, struct forward *f); /* undo forward_enlis
 /* In a later life, before anything gets an id: those of these entries are not given to others. False:
  * no memory. */
 bool forwards_claim(struct manager *m, struct ledger_entry *const *list, size_t n);
-/* Nobody has or asks for the request of this id any more: its place may be used again. */
+/* The entry with this id has ended: its place may be used again, if no forward is there. */
 void forward_place_over(struct manager *m, uint64_t id);
 /* The request of an entry: it is kept for forwards_resume(), in the order of these calls. */
 void forward_resumed(struct forward *f);

@@ -84,7 +84,7 @@ static void ask_end(struct manager *m, struct freeze_ask **at) {
     *at = q->next;
     if (q->entry)
         requester_entry_end(m, &q->entry);
-    else
+    else if (m->answering != &q->entry) /* otherwise it goes with its answer */
         manager_holds(m, -1);
     m->answering = NULL;
     free(q);

@@ -13,10 +13,12 @@
 
 #include "answers.h"
 #include "aside.h"
+#include "forward_end.h"
 #include "forward_reply.h"
 #include "lane_client.h"
 #include "lane_memory.h"
 #include "lane_placed.h"
+#include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester_end.h"
@@ -123,11 +125,9 @@ static bool worth_waking(const struct lane_client *c, const struct msg *r) {
            c->lane.cq.pos - c->lane.cq.seen >= DD_LANE_RING / 2;
 }
 
-static bool lane_write(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
-                       uint64_t off) {
-    uint8_t *at = lane_room(c, r->len);
-    if (!at)
-        return false;
+/* Write r where there is room for it. */
+static void room_fill(struct lane_client *c, uint8_t *at, const struct msg *r, const void *payload,
+                      size_t len, uint64_t off) {
     memcpy(at, r, sizeof *r);
     if (len)
         memcpy(at + MSG_HEADER, payload, len);
@@ -137,7 +137,31 @@ static bool lane_write(struct lane_client *c, const struct msg *r, const void *p
         store_unpin(c->a.m->store, off);
         requester_drop(&c->a, "no memory to keep its value");
     }
-    return true;
+}
+
+static bool lane_write(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
+                       uint64_t off) {
+    uint8_t *at = lane_room(c, r->len);
+    if (at)
+        room_fill(c, at, r, payload, len, off);
+    return at;
+}
+
+/* The entry of the request that r answers, if a later life can answer it again: it changes nothing
+ * here. NULL: it has none, or that ends now. */
+static struct ledger_entry **entry_of(const struct lane_client *c, const struct msg *r) {
+    struct ledger_entry **at = c->a.m->answering, *e = at ? *at : NULL;
+    if (!e || r->type != MSG_REPLY || e->client != c->id || e->req.id != r->id)
+        return NULL;
+    bool changes = e->req.type == MSG_POP || e->req.type == MSG_PUT;
+    return changes && !e->id ? NULL : at;
+}
+
+/* Its entry goes with the answer, and ends when that stands in CQ. */
+static void entry_queued(struct manager *m, struct ledger_entry **at) {
+    (*at)->value = 0; /* its answer keeps what it names, or has a copy */
+    *at = NULL;
+    store_begin(m->store, NULL); /* the next change is not its */
 }
 
 static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
@@ -145,9 +169,13 @@ static void lane_queue(struct lane_client *c, const struct msg *r, const void *p
     lane_client_watch(c);
     if (c->a.gone || (c->backlog.n == 0 && lane_write(c, r, payload, len, off)))
         return;
+    struct ledger_entry **entry = entry_of(c, r);
     /* a write that fails may have dropped the client */
-    if (!c->a.gone && backlog_add(&c->backlog, r, payload, off) == 0) {
-        manager_holds(c->a.m, 1);
+    if (!c->a.gone && backlog_add(&c->backlog, r, payload, off, entry ? *entry : NULL) == 0) {
+        if (entry)
+            entry_queued(c->a.m, entry);
+        else
+            manager_holds(c->a.m, 1);
         return;
     }
     if (r->flags & MSGF_PLACED)
@@ -166,14 +194,30 @@ static void lane_send_placed(struct requester *a, const struct msg *r, uint64_t 
         lane_queue(lane_of(a), r, NULL, 0, off);
 }
 
+/* Write the answer of a request whose entry ends with it. */
+static void entry_fill(struct lane_client *c, uint8_t *at, const struct backlog_answer *r) {
+    struct ledger_entry *e = r->entry;
+    requester_begin(&c->a, &e);
+    room_fill(c, at, &r->msg, r->payload, r->msg.len - MSG_HEADER, r->off);
+    forward_entry_over(c->a.m, e);
+    c->a.m->answering = NULL;
+    store_begin(c->a.m->store, NULL);
+}
+
 static bool backlog_flush(struct lane_client *c) {
     struct backlog_answer r;
     bool worked = false;
     while (!c->a.gone && backlog_first(&c->backlog, &r)) {
-        if (!lane_write(c, &r.msg, r.payload, r.msg.len - MSG_HEADER, r.off))
+        uint8_t *at = lane_room(c, r.msg.len);
+        if (!at)
             break;
+        if (r.entry)
+            entry_fill(c, at, &r);
+        else
+            room_fill(c, at, &r.msg, r.payload, r.msg.len - MSG_HEADER, r.off);
         backlog_drop(&c->backlog);
-        manager_holds(c->a.m, -1);
+        if (!r.entry)
+            manager_holds(c->a.m, -1);
         worked = true;
     }
     if (c->backlog.n == 0)
@@ -609,8 +653,12 @@ no_leases:
     return e;
 }
 
-static void backlog_unpin(void *store, uint64_t off) {
-    store_unpin(store, off);
+static void answer_drop(void *client, const struct backlog_answer *r) {
+    struct manager *m = ((struct lane_client *)client)->a.m;
+    if (r->msg.flags & MSGF_PLACED)
+        store_unpin(m->store, r->off);
+    if (r->entry)
+        forward_entry_over(m, r->entry);
 }
 
 /* Undo all its requests. A client that is banned ends long before it is freed. */
@@ -626,8 +674,8 @@ static void client_end(struct lane_client *c) {
         close(c->eventfd.fd);
         c->eventfd.fd = -1;
     }
-    manager_holds(c->a.m, -(int64_t)c->backlog.n);
-    backlog_end(&c->backlog, backlog_unpin, c->a.m->store);
+    manager_holds(c->a.m, -(int64_t)(c->backlog.n - c->backlog.entries));
+    backlog_end(&c->backlog, answer_drop, c);
     aside_backlog(c->a.m, &c->backlog);
 }
 

@@ -88,7 +88,7 @@ struct manager_page {
     uint64_t turns; /* of its loop: ddictd sees by it that the manager is alive (watch.c) */
     uint32_t lives; /* starts of the manager so far; ddictd counts them, each before its fork */
     /* What a next life could not go on with (PROTOCOL 12): requests that were taken and are not
-     * answered, and answers that wait for room. */
+     * answered, and answers that wait for room, without an entry in the ledger. */
     uint64_t held;
     uint64_t events; /* no event had a number above this */
     /* the life before ended by a fault of its own, not by SIGKILL; ddictd says so before its fork */

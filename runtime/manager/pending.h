@@ -21,7 +21,9 @@ struct pending {
     struct requester *requester;
     struct pending *next, **prev; /* of the requester */
     struct timer timer;
-    struct ledger_entry *entry; /* in the ledger: a later life answers it; NULL when answered */
+    /* in the ledger: a later life answers it; NULL when answered, or when it goes with an answer
+     * that waits for room */
+    struct ledger_entry *entry;
     bool held;                  /* no later life can */
     struct msg req;
 };

@@ -243,11 +243,15 @@ static void value_lost(struct lane_client *c, const struct msg *req) {
 
 /* The key was put in the life before, and the request was to be answered with that value. */
 static void entry_answer(struct lane_client *c, const struct ledger_entry *e) {
+    struct manager *m = c->a.m;
     struct store_ref ref;
-    if (e->value == VALUE_LOST || store_item_at(c->a.m->store, e->value, &ref) < 0)
+    uint64_t value = e->value;
+    if (value == VALUE_LOST || store_item_at(m->store, value, &ref) < 0)
         value_lost(c, &e->req);
     else
         request_value(&c->a, &e->req, &ref);
+    if (!m->resumed) /* its answer waits for room */
+        value_drop(m, value, false);
 }
 
 /* A push waits for room again. */

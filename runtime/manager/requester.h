@@ -73,7 +73,8 @@ struct ledger_entry;
  * because it is of another node, key is NULL, or the ledger is full. */
 struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
                                      const void *value, uint64_t deadline);
-/* The request of a lane whose entry *e is answered next. *e: NULL when the entry has ended. */
+/* The request of a lane whose entry *e is answered next. *e: NULL when the entry has ended, or goes
+ * with an answer that waits for room. */
 void requester_begin(struct requester *a, struct ledger_entry **e);
 /* It is answered: its entry ends. */
 void requester_entry_end(struct manager *m, struct ledger_entry **e);

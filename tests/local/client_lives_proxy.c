@@ -363,6 +363,104 @@ START_TEST(what_was_popped_is_not_lost) {
 }
 END_TEST
 
+/* --- CQ is full --- */
+enum { GETS = 140, POPS = 29, PUTS = 60, OPS = GETS + POPS + PUTS };
+
+/* The values of all gets are longer than CQ; what is popped, and put, is answered behind them. */
+static void ops_fill(struct ddict_op *op, char names[PUTS][32]) {
+    for (unsigned i = 0; i < OPS; i++) {
+        op[i] = (struct ddict_op){.what = DDICT_OP_VIEW, .key = keys[0], .timeout_ms = 60000};
+        if (i >= GETS)
+            op[i] = (struct ddict_op){
+                .what = DDICT_OP_POP, .key = keys[1 + i - GETS], .timeout_ms = 60000};
+        if (i >= GETS + POPS) {
+            key_of(d, OWNER, i, names[i - GETS - POPS], 32);
+            op[i] = (struct ddict_op){.what = DDICT_OP_PUT,
+                                      .flags = DDICT_NEW,
+                                      .key = names[i - GETS - POPS],
+                                      .buf = value,
+                                      .len = 10,
+                                      .timeout_ms = 60000};
+        }
+        op[i].klen = strlen(op[i].key);
+        op[i].user = (void *)(uintptr_t)(i < GETS ? 0 : 1 + i - GETS);
+    }
+}
+
+static void ops_take(ddict_async_t *q) {
+    static struct ddict_op done[OPS];
+    for (unsigned n = 0; n < OPS;) {
+        int got = ddict_async_poll(q, done, OPS, 30000);
+        ck_assert_int_gt(got, 0);
+        n += (unsigned)got;
+        for (int i = 0; i < got; i++) {
+            const struct ddict_view *v = &done[i].view;
+            ck_assert_msg(done[i].status == 0, "%u: %d", done[i].what, done[i].status);
+            if (done[i].what == DDICT_OP_PUT)
+                continue;
+            ck_assert(v->len == 4000 && value_is(v->data, v->len, (uintptr_t)done[i].user));
+            ddict_release(&done[i].view);
+        }
+    }
+}
+
+/* Answers wait for room when the proxy dies at so many of these steps; first: before the client
+ * reads. Of each of the OPS there is one when it is begun, and taken out of SQ, and one when it is
+ * answered; of the hundred that find no room, one more when they do. */
+static void answers_wait(const char *step, bool first) {
+    static struct ddict_op op[OPS];
+    static char names[PUTS][32];
+    ddict_async_t *q;
+    struct ddict_view v;
+    dies(step);
+    far_begin();
+    pid_t was = x.manager[PROXY];
+    ddict_t *there = dict_attach(&x, OWNER);
+    for (unsigned i = 0; i < 1 + POPS; i++) {
+        value_fill(value, 4000, i);
+        ok(ddict_put(there, keys[i], strlen(keys[i]), value, 4000, 0, 20000));
+    }
+    ddict_detach(there);
+    ok(ddict_view(d, keys[0], strlen(keys[0]), &v, 0, 20000)); /* connects */
+    ddict_release(&v);
+    ops_fill(op, names);
+    ok(ddict_async_open(d, &q));
+    ck_assert_int_eq(kill(x.manager[OWNER], SIGSTOP), 0);
+    ck_assert_int_eq(ddict_async_submit(q, op, OPS), OPS);
+    usleep(500000); /* all were forwarded */
+    ck_assert_int_eq(kill(x.manager[OWNER], SIGCONT), 0);
+    usleep(500000); /* what has no room waits */
+    for (double until = now_s() + 20; first && kill(was, 0) == 0 && now_s() < until;)
+        usleep(1000);
+    ck_assert(!first || kill(was, 0) < 0);
+    ops_take(q);
+    ddict_async_close(q);
+    ck_assert_int_eq(ddict_len(d, 20000), 1 + PUTS);
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[PROXY], was);
+    end();
+}
+
+START_TEST(answers_without_room_are_given_by_the_next_life) {
+    answers_wait("heard:30", true);
+}
+END_TEST
+
+START_TEST(answers_that_found_room_at_last_are_given_once) {
+    answers_wait("answered:415", false);
+}
+END_TEST
+
+START_TEST(answers_that_were_about_to_find_room_are_given) {
+    answers_wait("begun:515", false);
+}
+END_TEST
+
+START_TEST(answers_that_found_room_are_over) {
+    answers_wait("taken:415", false);
+}
+END_TEST
+
 /* --- the ledger is full --- */
 /* What has no entry is carried out all the same, and holds the proxy only until it is answered. */
 START_TEST(a_full_ledger_keeps_nobody_from_anything) {
@@ -422,6 +520,10 @@ int main(int argc, char **argv) {
                                   who_died_with_the_proxy_is_not_asked_for,
                                   what_was_popped_is_not_kept,
                                   what_was_popped_is_not_lost,
+                                  answers_without_room_are_given_by_the_next_life,
+                                  answers_that_found_room_at_last_are_given_once,
+                                  answers_that_were_about_to_find_room_are_given,
+                                  answers_that_found_room_are_over,
                                   a_full_ledger_keeps_nobody_from_anything};
     return tests_main("client_lives_proxy", argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -11,6 +11,7 @@
 
 static struct backlog b;
 static uint8_t payload[DD_MSG_INLINE];
+static uint8_t entries[16]; /* stand for those of the ledger: only their places count */
 
 static void before(void) {
     b = (struct backlog){0};
@@ -21,10 +22,14 @@ static void after(void) {
     backlog_free(&b);
 }
 
+static struct ledger_entry *entry_of(uint64_t id) {
+    return id % 4 == 0 ? (struct ledger_entry *)(void *)&entries[id % 16] : NULL;
+}
+
 static void add(uint64_t id, size_t len) {
     struct msg m = {.id = id, .len = (uint32_t)(MSG_HEADER + len)};
     m.flags = id % 3 == 0 ? MSGF_PLACED : 0;
-    ck_assert_int_eq(backlog_add(&b, &m, payload + id % 50, id * 64), 0);
+    ck_assert_int_eq(backlog_add(&b, &m, payload + id % 50, id * 64, entry_of(id)), 0);
 }
 static size_t len_of(uint64_t id) {
     return id % 11 == 0 ? DD_MSG_INLINE - 50 : id % 5 == 0 ? 0 : id * 37 % 5000;
@@ -34,6 +39,7 @@ static void take(uint64_t id) {
     ck_assert(backlog_first(&b, &a));
     ck_assert_uint_eq(a.msg.id, id);
     ck_assert_uint_eq(a.off, id * 64);
+    ck_assert_ptr_eq(a.entry, entry_of(id));
     ck_assert_uint_eq(a.msg.len, MSG_HEADER + len_of(id));
     ck_assert_int_eq(memcmp(a.payload, payload + id % 50, len_of(id)), 0);
     backlog_drop(&b);
@@ -41,52 +47,62 @@ static void take(uint64_t id) {
 
 START_TEST(answers_come_out_as_they_went_in) {
     struct backlog_answer a;
-    uint64_t in = 0, out = 0, pins = 0;
+    uint64_t in = 0, out = 0, pins = 0, held = 0;
     srand(3);
     ck_assert(!backlog_first(&b, &a));
     for (int round = 0; round < 400; round++) {
         for (int n = rand() % 60; n > 0; n--, in++) {
             add(in, len_of(in));
             pins += in % 3 == 0;
+            held += in % 4 == 0;
         }
         for (int n = rand() % (round < 200 ? 50 : 90); n > 0 && out < in; n--, out++) {
             take(out);
             pins -= out % 3 == 0;
+            held -= out % 4 == 0;
         }
         ck_assert_uint_eq(b.n, in - out);
         ck_assert_uint_eq(b.pins, pins);
+        ck_assert_uint_eq(b.entries, held);
     }
     while (out < in)
         take(out++);
     ck_assert(!backlog_first(&b, &a));
     ck_assert_ptr_null(b.first);
-    ck_assert_uint_eq(b.pins, 0);
+    ck_assert_uint_eq(b.pins + b.entries, 0);
 }
 END_TEST
 
-static uint64_t unpinned, unpinned_next;
-static void unpin(void *arg, uint64_t off) {
+static uint64_t dropped, next;
+static void drop(void *arg, const struct backlog_answer *a) {
     ck_assert_ptr_eq(arg, &b);
-    ck_assert_uint_eq(off, unpinned_next * 64);
-    unpinned++;
-    unpinned_next += 3;
+    while (next % 3 && next % 4)
+        next++;
+    ck_assert_uint_eq(a->off, next * 64);
+    ck_assert_ptr_eq(a->entry, entry_of(next));
+    ck_assert_int_eq(!(a->msg.flags & MSGF_PLACED), next % 3 != 0);
+    dropped++;
+    next++;
 }
 
-START_TEST(pins_of_answers_that_are_not_sent_are_given_up) {
+START_TEST(what_answers_own_that_are_not_sent_is_given_up) {
+    uint64_t own = 0;
     for (uint64_t i = 0; i < 1000; i++)
         add(i, len_of(i));
-    for (uint64_t i = 1000; i < 4000; i += 3) /* none has a pin */
+    for (uint64_t i = 1001; i < 13000; i += 12) /* none has a pin or an entry */
         add(i, len_of(i));
     for (uint64_t i = 0; i < 301; i++)
         take(i);
-    unpinned_next = 303;
-    backlog_end(&b, unpin, &b);
-    ck_assert_uint_eq(unpinned_next, 1002);
-    ck_assert_uint_eq(unpinned, (999 - 303) / 3 + 1);
-    ck_assert_uint_eq(b.n, 0);
-    ck_assert_uint_eq(b.pins, 0);
-    backlog_end(&b, unpin, &b);
-    ck_assert_uint_eq(unpinned_next, 1002);
+    for (uint64_t i = 301; i < 1000; i++)
+        own += i % 3 == 0 || i % 4 == 0;
+    next = 301;
+    dropped = 0;
+    backlog_end(&b, drop, &b);
+    ck_assert_uint_eq(dropped, own);
+    ck_assert_uint_eq(next, 1000);
+    ck_assert_uint_eq(b.n + b.pins + b.entries, 0);
+    backlog_end(&b, drop, &b);
+    ck_assert_uint_eq(dropped, own);
 }
 END_TEST
 
@@ -124,7 +140,7 @@ END_TEST
 #endif
 
 UNIT_MAIN_WITH("manager_backlog", before, after, answers_come_out_as_they_went_in,
-               pins_of_answers_that_are_not_sent_are_given_up, what_is_left_is_freed
+               what_answers_own_that_are_not_sent_is_given_up, what_is_left_is_freed
 #ifndef __SANITIZE_ADDRESS__
                ,
                memory_goes_back_a_block_at_a_time

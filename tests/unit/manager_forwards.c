@@ -227,6 +227,39 @@ START_TEST(a_change_has_its_id_in_its_entry) {
 }
 END_TEST
 
+/* As lanes.c does where CQ has no room for the answer. */
+static void answer_queue(struct forward *f) {
+    forward_answers(f);
+    *m.answering = NULL;
+    forward_answered(f);
+    ck_assert(!m.answering && f->queued && entries_ended == 0);
+}
+
+START_TEST(a_place_is_kept_until_the_answer_is_there) {
+    struct ledger_entry *e = entry = entry_new(MSG_POP, 0, 0);
+    struct forward *f = forward_make(MSG_POP, 0, 0, 1);
+    uint64_t id = f->id;
+    answer_queue(f);
+    forward_over(f);
+    ck_assert_ptr_null(forward_find(&m, id));
+    ck_assert_uint_ne(place(forward_make(MSG_PUT, 0, 10, 1)), (uint32_t)id);
+    ledger_end(ledger, e);
+    forward_place_over(&m, id);
+    ck_assert_uint_eq(place(forward_make(MSG_PUT, 0, 10, 1)), (uint32_t)id);
+    /* it was given up, and its owner answers later */
+    e = entry = entry_new(MSG_POP, 0, 0);
+    f = forward_make(MSG_POP, 0, 0, 1);
+    id = f->id;
+    answer_queue(f);
+    ledger_end(ledger, e);
+    forward_place_over(&m, id);
+    ck_assert_ptr_eq(forward_find(&m, id), f);
+    ck_assert_uint_ne(place(forward_make(MSG_PUT, 0, 10, 1)), (uint32_t)id);
+    forward_over(f);
+    ck_assert_uint_eq(place(forward_make(MSG_PUT, 0, 10, 1)), (uint32_t)id);
+}
+END_TEST
+
 START_TEST(a_change_without_a_result_is_held) {
     for (unsigned i = 0; i < DD_RESULTS; i++)
         forward_make(MSG_DEL, 0, 0, 1);
@@ -327,7 +360,7 @@ UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_
                changes_that_find_no_place_below_are_under_way_all_the_same,
                an_id_is_of_one_forward_alone, no_id_is_0_when_the_number_begins_anew,
                no_life_gives_an_id_twice, a_change_has_its_id_in_its_entry,
-               a_change_without_a_result_is_held,
+               a_place_is_kept_until_the_answer_is_there, a_change_without_a_result_is_held,
                a_later_life_gives_no_place_of_an_entry_to_others,
                a_ledger_without_changes_claims_nothing,
                values_under_way_are_counted, values_for_a_manager_that_stands_still_are_not,
