@@ -12,12 +12,13 @@
 struct backlog_block {
     struct backlog_block *next;
     size_t fill, room; /* bytes of data */
-    unsigned owning;   /* answers that were added with a pin or an entry */
+    unsigned owning;   /* answers that were added with a pin, or with which an entry ends */
     _Alignas(16) uint8_t data[];
 };
 struct record {
     uint64_t off;
     struct ledger_entry *entry;
+    bool passes;
     struct msg msg;
 };
 
@@ -25,8 +26,8 @@ static size_t record_len(const struct msg *m) {
     return (sizeof(struct record) + m->len - MSG_HEADER + 15) & ~(size_t)15;
 }
 
-static bool owns(const struct record *r) {
-    return r->msg.flags & MSGF_PLACED || r->entry;
+static bool owns(const struct backlog_answer *a) {
+    return a->msg.flags & MSGF_PLACED || backlog_ends(a);
 }
 
 static bool block_add(struct backlog *b, size_t need) {
@@ -45,21 +46,21 @@ static bool block_add(struct backlog *b, size_t need) {
     return true;
 }
 
-int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uint64_t off,
-                struct ledger_entry *entry) {
+int backlog_add(struct backlog *b, const struct backlog_answer *a) {
+    const struct msg *m = &a->msg;
     size_t need = record_len(m);
     if ((!b->last || b->last->room - b->last->fill < need) && !block_add(b, need))
         return -ENOMEM;
-    struct record r = {.off = off, .entry = entry, .msg = *m};
+    struct record r = {.off = a->off, .entry = a->entry, .passes = a->passes, .msg = *m};
     uint8_t *at = b->last->data + b->last->fill;
     memcpy(at, &r, sizeof r);
     if (m->len > MSG_HEADER)
-        memcpy(at + sizeof r, payload, m->len - MSG_HEADER);
+        memcpy(at + sizeof r, a->payload, m->len - MSG_HEADER);
     b->last->fill += need;
     b->n++;
     b->pins += (m->flags & MSGF_PLACED) != 0;
-    b->entries += entry != NULL;
-    b->last->owning += owns(&r);
+    b->entries += a->entry != NULL;
+    b->last->owning += owns(a);
     return 0;
 }
 
@@ -71,7 +72,8 @@ bool backlog_first(const struct backlog *b, struct backlog_answer *a) {
     *a = (struct backlog_answer){.msg = r.msg,
                                  .payload = b->first->data + b->at + sizeof r,
                                  .off = r.off,
-                                 .entry = r.entry};
+                                 .entry = r.entry,
+                                 .passes = r.passes};
     return true;
 }
 
@@ -101,8 +103,10 @@ void backlog_end(struct backlog *b, void (*drop)(void *arg, const struct backlog
     for (size_t at = b->at; k; k = k->next, at = 0)
         for (struct record r; k->owning > 0 && at < k->fill; at += record_len(&r.msg)) {
             memcpy(&r, k->data + at, sizeof r);
-            if (owns(&r))
-                drop(arg, &(struct backlog_answer){.msg = r.msg, .off = r.off, .entry = r.entry});
+            struct backlog_answer a = {
+                .msg = r.msg, .off = r.off, .entry = r.entry, .passes = r.passes};
+            if (owns(&a))
+                drop(arg, &a);
         }
     b->n = b->pins = b->entries = 0;
 }

@@ -27,18 +27,22 @@ struct backlog_answer {
     struct msg msg;             /* msg.len counts header and payload */
     const uint8_t *payload;     /* in the backlog, until it changes */
     uint64_t off;               /* MSGF_PLACED: the item's offset in the arena */
-    struct ledger_entry *entry; /* ends with the answer; NULL: there is none */
+    struct ledger_entry *entry; /* of its request, in the ledger; NULL: there is none */
+    bool passes;                /* it is a part of a value, which the entry notes */
 };
+/* The entry ends with the answer. */
+static inline bool backlog_ends(const struct backlog_answer *a) {
+    return a->entry && (!a->passes || (a->msg.type == MSG_DATA && a->msg.flags & MSGF_LAST));
+}
 
-/* A copy of the message, whose len is set, and of its payload. 0 or -ENOMEM. */
-int backlog_add(struct backlog *b, const struct msg *m, const void *payload, uint64_t off,
-                struct ledger_entry *entry);
+/* A copy of the answer, whose msg.len is set, and of its payload. 0 or -ENOMEM. */
+int backlog_add(struct backlog *b, const struct backlog_answer *a);
 /* The one that came first; false: there is none. */
 bool backlog_first(const struct backlog *b, struct backlog_answer *a);
 /* The one that came first is sent: there must be one. */
 void backlog_drop(struct backlog *b);
-/* None of them will be sent: calls drop() for each that has a pin or an entry, and leaves the
- * memory. */
+/* None of them will be sent: calls drop() for each that has a pin or with which an entry ends, and
+ * leaves the memory. */
 void backlog_end(struct backlog *b, void (*drop)(void *arg, const struct backlog_answer *a),
                  void *arg);
 /* Frees all memory. Pins and entries are the caller's (backlog_end()). Any thread, if no other uses

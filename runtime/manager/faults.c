@@ -48,12 +48,12 @@ const char *faults_topology(void) {
 }
 
 static enum faults_step env_step(const char *name, uint64_t *n) {
-    static const char *const steps[] = {"",      "begun",   "changed", "answered",
-                                        "taken", "entered", "sent",    "heard"};
+    static const char *const steps[] = {"",        "begun", "changed", "answered", "taken",
+                                        "entered", "sent",  "heard",   "noted",    "passed"};
     const char *v = getenv(name), *colon = v ? strchr(v, ':') : NULL;
     if (!colon || count_parse(colon + 1, 0, UINT32_MAX, n) < 0)
         return STEP_NONE;
-    for (unsigned i = STEP_BEGUN; i <= STEP_HEARD; i++)
+    for (unsigned i = STEP_BEGUN; i <= STEP_PASSED; i++)
         if (strlen(steps[i]) == (size_t)(colon - v) &&
             memcmp(steps[i], v, (size_t)(colon - v)) == 0) {
             faults.on = true;

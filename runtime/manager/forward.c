@@ -329,12 +329,13 @@ static int stream_passes(struct manager *m, struct forward *f, const struct msg 
                          const uint8_t *payload) {
     f->requester->streams_n++;
     forward_become(f, FORWARD_PASSES);
-    forward_hold(f); /* nobody knows what of it the client has */
+    if (!forward_goes_on(f))
+        forward_hold(f); /* nobody knows what of it the client has */
     if (!rma_begin(m, f, r, payload))
         return DDICT_EPROTO;
     leader_close(f);
     followers_send(m, f);
-    reply_pass(f, &f->reply, NULL);
+    reply_begin(f);
     if (f->rma_read)
         rma_read_more(f->rma_read, f->allowed);
     if (requester_idle(f->requester))
@@ -387,13 +388,9 @@ static void pass_done(struct manager *m, struct forward *f, bool last) {
 
 static int passes_data(struct manager *m, struct forward *f, const struct msg *r,
                        const uint8_t *payload) {
-    uint64_t len = r->len - MSG_HEADER, at = forward_at(f), known = at - f->got;
-    struct msg out = *r;
-    out.id = f->req.id;
-    out.aux = at;
-    out.flags &= MSGF_LAST;
+    uint64_t len = r->len - MSG_HEADER, known = forward_at(f) - f->got;
     if (known < len || r->status < 0)
-        requester_send(f->requester, &out, payload + (len ? known : 0), len ? len - known : 0);
+        reply_piece(f, r, payload + (len ? known : 0), len ? len - known : 0);
     f->got += len;
     pass_done(m, f, r->flags & MSGF_LAST);
     return 0;
@@ -608,7 +605,9 @@ static int forward_part(struct manager *m, const struct msg *r, uint32_t got, co
         out.id = f->req.id;
         out.aux = f->got;
         out.flags = last ? MSGF_LAST : 0;
+        forward_passes(f);
         f->requester->ops->part_done(f->requester, &out, at, n);
+        forward_passed(f, last);
         f->got += n;
         pass_done(m, f, last);
         return 0;

@@ -3,6 +3,7 @@
 #include "forward_reply.h"
 
 #include "forward_table.h"
+#include "ledger.h"
 #include "manager.h"
 #include "requester.h"
 #include "rma_read.h"
@@ -19,9 +20,30 @@ void reply_pass(struct forward *f, const struct msg *r, const uint8_t *payload) 
     forward_answered(f);
 }
 
+void reply_begin(struct forward *f) {
+    struct msg out = f->reply;
+    if (f->entry)
+        ledger_passes(f->entry, &f->reply);
+    forward_passes(f);
+    out.id = f->req.id;
+    out.flags &= MSGF_STREAM;
+    requester_send(f->requester, &out, NULL, 0);
+    forward_passed(f, false);
+}
+
+void reply_piece(struct forward *f, const struct msg *r, const uint8_t *payload, size_t len) {
+    struct msg out = *r;
+    out.id = f->req.id;
+    out.aux = forward_at(f);
+    out.flags &= MSGF_LAST;
+    forward_passes(f);
+    requester_send(f->requester, &out, payload, len);
+    forward_passed(f, out.flags);
+}
+
 void forward_fail(struct forward *f, int status, const char *text) {
-    forward_answers(f);
     if (f->state != FORWARD_PASSES && !f->begun) {
+        forward_answers(f);
         requester_reply(f->requester, &f->req, status, text);
         forward_answered(f);
         return;
@@ -32,7 +54,9 @@ void forward_fail(struct forward *f, int status, const char *text) {
                       .aux = forward_at(f),
                       .status = status,
                       .manager = f->from};
+    forward_passes(f);
     requester_send(f->requester, &out, NULL, 0);
+    forward_passed(f, true);
 }
 
 void forwards_took(struct requester *a) {

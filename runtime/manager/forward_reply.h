@@ -10,8 +10,11 @@
 
 struct forward;
 
-/* The header and the payload of an answer, or the header of a value that comes in pieces. */
+/* The header and the payload of an answer. */
 void reply_pass(struct forward *f, const struct msg *r, const uint8_t *payload);
+/* The header of f->reply, whose value comes in pieces; and len bytes of one, from forward_at() on. */
+void reply_begin(struct forward *f);
+void reply_piece(struct forward *f, const struct msg *r, const uint8_t *payload, size_t len);
 /* Answer with an error. In PASSES the answer has begun: the stream ends with the error. */
 void forward_fail(struct forward *f, int status, const char *text);
 /* Answer with the value in the block: its place, for a view, or a copy, for a follower that wants

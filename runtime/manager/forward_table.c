@@ -195,7 +195,14 @@ void forward_place_over(struct manager *m, uint64_t id) {
 
 void forward_resumed(struct forward *f) {
     struct forwards *t = f->requester->m->forward_table;
+    const struct ledger_pass *p = &f->entry->pass;
     f->again_ns = clock_ns();
+    if (p->upto) {
+        f->begun = true;
+        f->passed = p->upto - 1;
+        f->reply = (struct msg){
+            .val_len = p->val_len, .version = p->version, .tag = (uint8_t)p->tag};
+    }
     f->p_next = t->resumed;
     t->resumed = f;
 }
@@ -275,6 +282,25 @@ void forward_stays(struct forward *f) {
         return;
     m->answering = NULL;
     store_begin(m->store, NULL);
+}
+
+void forward_passes(struct forward *f) {
+    struct requester *a = f->requester;
+    if (!f->entry || a->gone)
+        return;
+    a->m->answering = &f->entry;
+    a->m->passing = true;
+}
+
+void forward_passed(struct forward *f, bool last) {
+    struct manager *m = f->requester->m;
+    if (faults.on && m->passing)
+        faults_step(STEP_PASSED);
+    m->passing = false;
+    if (last)
+        forward_answered(f);
+    else if (m->answering == &f->entry)
+        m->answering = NULL;
 }
 
 void forward_hold(struct forward *f) {

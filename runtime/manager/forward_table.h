@@ -93,6 +93,10 @@ static inline bool request_changes(const struct msg *req) {
 static inline bool forward_changes(const struct forward *f) {
     return request_changes(&f->req);
 }
+/* A later life can go on in the middle of its value. */
+static inline bool forward_goes_on(const struct forward *f) {
+    return f->entry && (f->req.type == MSG_GET || f->req.type == MSG_POP);
+}
 /* It changes something, and the owner keeps what became of it. */
 static inline bool forward_has_result(const struct forward *f) {
     return forward_changes(f) && result_fits(f->id);
@@ -110,6 +114,9 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
 void forward_answers(struct forward *f);
 void forward_answered(struct forward *f);
 void forward_stays(struct forward *f);
+/* Before and after its requester gets a part of the value; last: no more comes. */
+void forward_passes(struct forward *f);
+void forward_passed(struct forward *f, bool last);
 /* From now on no later life can go on with it. */
 void forward_hold(struct forward *f);
 /* Take it out of the list and the counts of its requester, and forget the requester. */

@@ -139,43 +139,64 @@ static void room_fill(struct lane_client *c, uint8_t *at, const struct msg *r, c
     }
 }
 
-static bool lane_write(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
-                       uint64_t off) {
+/* The entry of the request that r answers, or NULL. */
+static struct ledger_entry *entry_of(const struct lane_client *c, const struct msg *r) {
+    struct ledger_entry **at = c->a.m->answering, *e = at ? *at : NULL;
+    return e && e->client == c->id && e->req.id == r->id ? e : NULL;
+}
+
+/* ... if a later life can answer it again: this one has changed nothing for it. */
+static struct ledger_entry *entry_again(const struct lane_client *c, const struct msg *r) {
+    struct ledger_entry *e = entry_of(c, r);
+    bool changes = e && (e->req.type == MSG_POP || e->req.type == MSG_PUT);
+    return e && (c->a.m->passing || (r->type == MSG_REPLY && (!changes || e->id))) ? e : NULL;
+}
+
+/* r, a part of a value with len bytes of it, is published next. */
+static void pass_note(struct lane_client *c, struct ledger_entry *e, const struct msg *r,
+                      size_t len) {
+    bool piece = r->type == MSG_DATA;
+    ledger_note(e, c->lane.cq.pos,
+                piece && r->flags & MSGF_LAST ? LEDGER_OVER : 1 + (piece ? r->aux + len : 0));
+    if (faults.on)
+        faults_step(STEP_NOTED);
+}
+
+/* Its entry goes with the answer, and ends when that stands in CQ. */
+static void entry_queued(struct manager *m) {
+    (*m->answering)->value = 0; /* its answer keeps what it names, or has a copy */
+    *m->answering = NULL;
+    store_begin(m->store, NULL); /* the next change is not its */
+}
+
+static bool answer_write(struct lane_client *c, const struct msg *r, const void *payload,
+                         size_t len, uint64_t off) {
+    struct ledger_entry *e = c->a.m->passing ? entry_of(c, r) : NULL;
     uint8_t *at = lane_room(c, r->len);
+    if (at && e)
+        pass_note(c, e, r, len);
     if (at)
         room_fill(c, at, r, payload, len, off);
     return at;
 }
 
-/* The entry of the request that r answers, if a later life can answer it again: it changes nothing
- * here. NULL: it has none, or that ends now. */
-static struct ledger_entry **entry_of(const struct lane_client *c, const struct msg *r) {
-    struct ledger_entry **at = c->a.m->answering, *e = at ? *at : NULL;
-    if (!e || r->type != MSG_REPLY || e->client != c->id || e->req.id != r->id)
-        return NULL;
-    bool changes = e->req.type == MSG_POP || e->req.type == MSG_PUT;
-    return changes && !e->id ? NULL : at;
-}
-
-/* Its entry goes with the answer, and ends when that stands in CQ. */
-static void entry_queued(struct manager *m, struct ledger_entry **at) {
-    (*at)->value = 0; /* its answer keeps what it names, or has a copy */
-    *at = NULL;
-    store_begin(m->store, NULL); /* the next change is not its */
-}
-
 static void lane_queue(struct lane_client *c, const struct msg *r, const void *payload, size_t len,
                        uint64_t off) {
+    struct manager *m = c->a.m;
     lane_client_watch(c);
-    if (c->a.gone || (c->backlog.n == 0 && lane_write(c, r, payload, len, off)))
+    if (c->a.gone || (c->backlog.n == 0 && answer_write(c, r, payload, len, off)))
         return;
-    struct ledger_entry **entry = entry_of(c, r);
+    struct backlog_answer a = {.msg = *r,
+                               .payload = payload,
+                               .off = off,
+                               .entry = entry_again(c, r),
+                               .passes = m->passing};
     /* a write that fails may have dropped the client */
-    if (!c->a.gone && backlog_add(&c->backlog, r, payload, off, entry ? *entry : NULL) == 0) {
-        if (entry)
-            entry_queued(c->a.m, entry);
-        else
-            manager_holds(c->a.m, 1);
+    if (!c->a.gone && backlog_add(&c->backlog, &a) == 0) {
+        if (!a.entry)
+            manager_holds(m, 1);
+        else if (backlog_ends(&a))
+            entry_queued(m);
         return;
     }
     if (r->flags & MSGF_PLACED)
@@ -194,14 +215,22 @@ static void lane_send_placed(struct requester *a, const struct msg *r, uint64_t 
         lane_queue(lane_of(a), r, NULL, 0, off);
 }
 
-/* Write the answer of a request whose entry ends with it. */
-static void entry_fill(struct lane_client *c, uint8_t *at, const struct backlog_answer *r) {
+static void answer_fill(struct lane_client *c, uint8_t *at, const struct backlog_answer *r) {
+    struct manager *m = c->a.m;
     struct ledger_entry *e = r->entry;
-    requester_begin(&c->a, &e);
-    room_fill(c, at, &r->msg, r->payload, r->msg.len - MSG_HEADER, r->off);
-    forward_entry_over(c->a.m, e);
-    c->a.m->answering = NULL;
-    store_begin(c->a.m->store, NULL);
+    size_t len = r->msg.len - MSG_HEADER;
+    bool whole = e && !r->passes;
+    if (whole)
+        requester_begin(&c->a, &e);
+    else if (e)
+        pass_note(c, e, &r->msg, len);
+    room_fill(c, at, &r->msg, r->payload, len, r->off);
+    if (backlog_ends(r))
+        forward_entry_over(m, e);
+    if (!whole)
+        return;
+    m->answering = NULL;
+    store_begin(m->store, NULL);
 }
 
 static bool backlog_flush(struct lane_client *c) {
@@ -211,10 +240,7 @@ static bool backlog_flush(struct lane_client *c) {
         uint8_t *at = lane_room(c, r.msg.len);
         if (!at)
             break;
-        if (r.entry)
-            entry_fill(c, at, &r);
-        else
-            room_fill(c, at, &r.msg, r.payload, r.msg.len - MSG_HEADER, r.off);
+        answer_fill(c, at, &r);
         backlog_drop(&c->backlog);
         if (!r.entry)
             manager_holds(c->a.m, -1);
@@ -312,6 +338,9 @@ static void lane_part_done(struct requester *a, struct msg *r, const void *at, u
     memcpy(c->part - MSG_HEADER, r, sizeof *r);
     ring_trim(&c->lane.cq, MSG_HEADER + c->part_room, r->len);
     c->part = NULL;
+    struct ledger_entry *e = a->m->passing ? entry_of(c, r) : NULL;
+    if (e)
+        pass_note(c, e, r, n);
     piece_commit(c, r);
 }
 
@@ -657,7 +686,7 @@ static void answer_drop(void *client, const struct backlog_answer *r) {
     struct manager *m = ((struct lane_client *)client)->a.m;
     if (r->msg.flags & MSGF_PLACED)
         store_unpin(m->store, r->off);
-    if (r->entry)
+    if (backlog_ends(r))
         forward_entry_over(m, r->entry);
 }
 

@@ -211,6 +211,7 @@ struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, 
     e->value = e->got = e->end = e->id = 0;
     e->to = 0;
     e->bytes = bytes.len;
+    e->pass = (struct ledger_pass){0};
     e->req = *req;
     payload_copy(&bytes, 0, e->key, bytes.len < LEDGER_KEY ? bytes.len : LEDGER_KEY);
     entry_number(e, ++l->seq);
@@ -226,6 +227,33 @@ void ledger_end(struct ledger *l, struct ledger_entry *e) {
 void ledger_id(struct ledger_entry *e, uint32_t to, uint64_t id) {
     e->to = to;
     __atomic_store_n(&e->id, id, __ATOMIC_RELEASE);
+}
+
+/* --- values that go on to the lane --- */
+static void note_set(uint64_t *field, uint64_t value) {
+    __atomic_store_n(field, value, __ATOMIC_RELEASE);
+}
+
+void ledger_passes(struct ledger_entry *e, const struct msg *reply) {
+    e->pass.version = reply->version;
+    e->pass.val_len = reply->val_len;
+    e->pass.tag = reply->tag;
+}
+
+/*
+ * What was noted before is published, so `upto` is true as long as CQ ends elsewhere than at the old
+ * `pos`. From the first store on `from` says the same, from the second on it counts, and the third
+ * changes what does not count until CQ ends elsewhere. So a death between two of them does no harm.
+ */
+void ledger_note(struct ledger_entry *e, uint64_t pos, uint64_t upto) {
+    note_set(&e->pass.from, e->pass.upto);
+    note_set(&e->pass.pos, pos);
+    note_set(&e->pass.upto, upto);
+}
+
+void ledger_settle(struct ledger_entry *e, uint64_t pos) {
+    if (e->pass.pos == pos)
+        note_set(&e->pass.upto, e->pass.from);
 }
 
 void ledger_payload(const struct ledger *l, const struct ledger_entry *e, uint8_t *to) {

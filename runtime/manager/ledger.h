@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LEDGER_KEY     112u           /* bytes of the payload in one entry */
+#define LEDGER_KEY     64u            /* bytes of the payload in one entry */
 #define LEDGER_BYTES   232u           /* ... and in each further one */
 #define LEDGER_LIVES   2u             /* so many end at a request; then it is not taken again */
 #define LEDGER_CHUNK   256u           /* entries: 64 KiB, a page of any machine */
@@ -29,8 +29,18 @@
 #define LEDGER_STEP 64u
 /* in store_source.at: not a position of SQ, but the number of an entry */
 #define LEDGER_SOURCE (1ull << 63)
+/* in ledger_pass.upto: all of it stands in CQ, or why it ends before */
+#define LEDGER_OVER UINT64_MAX
 /* in ledger_entry.seq: not a request, but more of the payload of the one with this number */
 #define LEDGER_PART (1ull << 63)
+
+/* Of a value that comes in pieces from another manager, and goes on to the lane: what of it stands in
+ * CQ. Where CQ still ends at `pos` it is `from`, else `upto`: 0: nothing; else one more than the bytes
+ * behind the reply. Each is stored by itself; see ledger_note(). */
+struct ledger_pass {
+    uint64_t pos, from, upto;
+    uint64_t version, val_len, tag; /* of the value */
+};
 
 struct ledger_entry {
     uint64_t seq; /* its number, from 1; 0: free. Stored last, and first when it ends */
@@ -53,6 +63,7 @@ struct ledger_entry {
             uint64_t id;
             uint32_t to;
             uint32_t bytes; /* of its payload that are kept */
+            struct ledger_pass pass;
             struct msg req;
             uint8_t key[LEDGER_KEY];
         };
@@ -103,6 +114,13 @@ struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, 
 void ledger_end(struct ledger *l, struct ledger_entry *e);
 /* It is a change that goes to manager `to` with this id. */
 void ledger_id(struct ledger_entry *e, uint32_t to, uint64_t id);
+/* This value goes on to its lane from now on. */
+void ledger_passes(struct ledger_entry *e, const struct msg *reply);
+/* Something of that value is about to be published in CQ, which ends at pos now; then it is `upto`. */
+void ledger_note(struct ledger_entry *e, uint64_t pos, uint64_t upto);
+/* A later life, before anything is published in CQ, which ends at pos: what was published is noted
+ * alone. */
+void ledger_settle(struct ledger_entry *e, uint64_t pos);
 /* Copy its key, and the value that was given with it: e->bytes bytes. */
 void ledger_payload(const struct ledger *l, const struct ledger_entry *e, uint8_t *to);
 /* The first request, or the next behind e, in any order; NULL: there is none. */

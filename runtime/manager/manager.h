@@ -204,6 +204,7 @@ struct manager {
     struct ledger_entry *resumed;
     /* where the pointer to the entry is whose request is being answered; NULL: none is */
     struct ledger_entry **answering;
+    bool passing; /* it is answered by a part of a value that goes on to its lane, not as a whole */
     struct subscriptions *subscriptions;
     struct forwards *forward_table;
     struct transit *transit;

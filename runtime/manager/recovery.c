@@ -23,6 +23,9 @@
  * knows whether the owner was asked. SQ head passes its record, and the owner is asked again with
  * this id, before anything new.
  *
+ * The entry of a value that comes in pieces from another manager says what of it stands in CQ. The
+ * owner is asked for it again, and what is there is dropped.
+ *
  * A further death at any step finds one of these again.
  */
 #include "recovery.h"
@@ -304,7 +307,7 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
 
 /* Whether the entry is the source of its request. */
 static bool entry_counts(struct lane_client *c, const struct ledger_entry *e) {
-    if (!c || c->a.gone)
+    if (!c || c->a.gone || e->pass.upto == LEDGER_OVER)
         return false;
     /* not behind SQ head: the life before died before it passed the record, which is there still */
     return (int64_t)(c->lane.sq.pos - e->at) > 0 || (e->id && record_pass(c, e));
@@ -356,6 +359,13 @@ static struct ledger_entry **entries(struct manager *m, size_t *n) {
     return list;
 }
 
+/* What of its value is in CQ. */
+static void entry_settle(struct manager *m, struct ledger_entry *e) {
+    struct lane_client *c = e->pass.upto ? lane_client_find(m, e->client) : NULL;
+    if (c)
+        ledger_settle(e, c->lane.cq.pos);
+}
+
 void recovery_begin(struct manager *m) {
     struct ledger *l = m->setup->ledger;
     size_t n = 0;
@@ -374,6 +384,8 @@ void recovery_begin(struct manager *m) {
 void recovery_go_on(struct manager *m) {
     size_t n = 0;
     struct ledger_entry **list = entries(m, &n);
+    for (size_t i = 0; i < n; i++)
+        entry_settle(m, list[i]);
     fate_end(m);
     store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     for (size_t i = 0; i < n; i++)

@@ -558,12 +558,13 @@ END_TEST
 #define LARGE_LEN (1500u << 10)
 static unsigned char large[LARGE_LEN];
 
-/* Gets and views of the second half. */
+/* Gets and views of a quarter each: what a view has brought to the node would go out in pieces to a
+ * get of the same moment, and no life can go on with that. */
 static void *is_reading_large(void *arg) {
     unsigned char *buf = malloc(LARGE_LEN);
     struct reader *r = arg;
     while (r->rc >= 0 && !__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-        unsigned i = LARGE_N / 2 + r->n++ % (LARGE_N / 2);
+        unsigned i = LARGE_N / 2 + (r->what ? LARGE_N / 4 : 0) + r->n++ % (LARGE_N / 4);
         struct ddict_view v = {.data = buf};
         size_t n = strlen(keys[i]);
         r->rc = r->what ? ddict_view(d, keys[i], n, &v, 0, 20000)
@@ -594,7 +595,7 @@ static void *is_popping_large(void *arg) {
     return NULL;
 }
 
-START_TEST(values_in_pieces_come_whole) {
+static void values_come_whole(int one, int other) {
     struct reader r[5] = {{.what = 0}, {.what = 0}, {.what = 1}, {.what = 1}, {.what = 2}};
     begin();
     for (unsigned i = 0; i < LARGE_N; i++) {
@@ -606,7 +607,7 @@ START_TEST(values_in_pieces_come_whole) {
         ck_assert_int_eq(pthread_create(&r[i].thread, NULL,
                                         r[i].what < 2 ? is_reading_large : is_popping_large, &r[i]),
                          0);
-    owner_kills(12);
+    managers_kill(12, one, other);
     pthread_join(r[4].thread, NULL);
     __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
     for (size_t i = 0; i < 4; i++)
@@ -615,6 +616,63 @@ START_TEST(values_in_pieces_come_whole) {
         ck_assert_msg(r[i].rc == 0, "%zu: %d", i, r[i].rc);
     ck_assert_int_eq(ddict_len(d, 20000), LARGE_N / 2);
     end();
+}
+
+START_TEST(values_in_pieces_come_whole) {
+    values_come_whole(OWNER, OWNER);
+}
+END_TEST
+
+START_TEST(values_in_pieces_come_whole_when_their_proxy_dies) {
+    values_come_whole(PROXY, PROXY);
+}
+END_TEST
+
+START_TEST(values_in_pieces_come_whole_when_either_dies) {
+    values_come_whole(PROXY, OWNER);
+}
+END_TEST
+
+static void large_put_there(void) {
+    ddict_t *there = dict_attach(&x, OWNER);
+    for (unsigned i = 0; i < LARGE_N; i++) {
+        value_fill(large, LARGE_LEN, i);
+        ok(ddict_put(there, keys[i], strlen(keys[i]), large, LARGE_LEN, 0, 20000));
+    }
+    ddict_detach(there);
+}
+
+/* The proxy dies at each so many parts of what it passes on. */
+static void parts_die(const char *step) {
+    size_t n;
+    setenv("DDICT_TEST_DIE", step, 1);
+    setenv("DDICT_TEST_MANAGER", "0", 1);
+    begin();
+    pid_t first = x.manager[PROXY];
+    large_put_there();
+    for (unsigned i = 0; i < 3 * LARGE_N; i++) {
+        const char *key = keys[i % LARGE_N];
+        memset(large, 0, sizeof large);
+        ok(ddict_get(d, key, strlen(key), large, LARGE_LEN, &n, NULL, 0, 20000));
+        ck_assert(n == LARGE_LEN && value_is(large, n, i % LARGE_N));
+    }
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[PROXY], first);
+    end();
+}
+
+START_TEST(a_part_that_was_noted_comes_once) {
+    parts_die("noted:29");
+}
+END_TEST
+
+START_TEST(a_part_that_was_passed_on_comes_once) {
+    parts_die("passed:31");
+}
+END_TEST
+
+START_TEST(the_beginning_of_a_value_comes_once) {
+    parts_die("noted:1");
 }
 END_TEST
 
@@ -628,15 +686,9 @@ static uint64_t bytes_out(void) {
 
 /* A value for which the proxy has no room passes through it. The connection ends on the way of
  * some. */
-START_TEST(popped_values_in_pieces_go_on_behind_their_beginning) {
+static void popped_go_on(void) {
     struct ddict_view kept[2], v;
-    cut_begin("0", "47");
-    ddict_t *there = dict_attach(&x, OWNER);
-    for (unsigned i = 0; i < LARGE_N; i++) {
-        value_fill(large, LARGE_LEN, i);
-        ok(ddict_put(there, keys[i], strlen(keys[i]), large, LARGE_LEN, 0, 20000));
-    }
-    ddict_detach(there);
+    large_put_there();
     for (unsigned i = 0; i < 2; i++)
         ok(ddict_view(d, keys[i], strlen(keys[i]), &kept[i], 0, 20000));
     uint64_t before = bytes_out();
@@ -650,6 +702,19 @@ START_TEST(popped_values_in_pieces_go_on_behind_their_beginning) {
     for (unsigned i = 0; i < 2; i++)
         ddict_release(&kept[i]);
     end();
+}
+
+START_TEST(popped_values_in_pieces_go_on_behind_their_beginning) {
+    cut_begin("0", "47");
+    popped_go_on();
+}
+END_TEST
+
+START_TEST(popped_values_in_pieces_go_on_when_their_proxy_dies) {
+    setenv("DDICT_TEST_DIE", "noted:9", 1);
+    setenv("DDICT_TEST_MANAGER", "0", 1);
+    begin();
+    popped_go_on();
 }
 END_TEST
 
@@ -705,11 +770,17 @@ int main(int argc, char **argv) {
                                   writers_that_wait_notice_no_lost_request,
                                   writers_that_wait_notice_no_kill,
                                   popped_values_in_pieces_go_on_behind_their_beginning,
+                                  popped_values_in_pieces_go_on_when_their_proxy_dies,
                                   a_pop_that_waited_and_was_made_is_answered,
                                   who_waits_for_room_is_let_in_once,
                                   values_that_wait_for_room_are_kept_up_to_a_limit,
                                   a_proxy_that_came_back_asks_for_no_result_of_before,
                                   values_in_pieces_come_whole,
+                                  values_in_pieces_come_whole_when_their_proxy_dies,
+                                  values_in_pieces_come_whole_when_either_dies,
+                                  a_part_that_was_noted_comes_once,
+                                  a_part_that_was_passed_on_comes_once,
+                                  the_beginning_of_a_value_comes_once,
                                   what_was_popped_is_not_kept};
     return tests_main("client_lives_far", argc, argv, tests, sizeof tests / sizeof *tests);
 }

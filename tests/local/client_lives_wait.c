@@ -43,9 +43,9 @@ static void blocked_begin(struct blocked *b) {
 
 /* Views and pops that wait outlive two managers, the order of the pops and each one's time, too. */
 START_TEST(who_waits_is_answered_by_the_next_life) {
-    /* lengths of keys, of which 128 bytes go into an entry */
+    /* lengths of keys, of which 64 bytes go into an entry, and 232 into each further one */
     enum { POPS = 5, VIEWS = 5 };
-    static const size_t lens[VIEWS] = {1, 128, 129, 256, DDICT_KEY_MAX};
+    static const size_t lens[VIEWS] = {1, 64, 65, 297, DDICT_KEY_MAX};
     static char name[VIEWS][DDICT_KEY_MAX + 1];
     struct blocked view[VIEWS], pop[POPS], late = {.key = "never", .timeout_ms = 8000};
     struct ddict_view v;

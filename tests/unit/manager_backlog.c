@@ -27,9 +27,12 @@ static struct ledger_entry *entry_of(uint64_t id) {
 }
 
 static void add(uint64_t id, size_t len) {
-    struct msg m = {.id = id, .len = (uint32_t)(MSG_HEADER + len)};
-    m.flags = id % 3 == 0 ? MSGF_PLACED : 0;
-    ck_assert_int_eq(backlog_add(&b, &m, payload + id % 50, id * 64, entry_of(id)), 0);
+    struct backlog_answer a = {.msg = {.id = id, .len = (uint32_t)(MSG_HEADER + len)},
+                               .payload = payload + id % 50,
+                               .off = id * 64,
+                               .entry = entry_of(id)};
+    a.msg.flags = id % 3 == 0 ? MSGF_PLACED : 0;
+    ck_assert_int_eq(backlog_add(&b, &a), 0);
 }
 static size_t len_of(uint64_t id) {
     return id % 11 == 0 ? DD_MSG_INLINE - 50 : id % 5 == 0 ? 0 : id * 37 % 5000;
@@ -85,6 +88,11 @@ static void drop(void *arg, const struct backlog_answer *a) {
     next++;
 }
 
+static void drop_last(void *arg, const struct backlog_answer *a) {
+    ck_assert(a->msg.flags & MSGF_LAST && a->entry == entry_of(4));
+    dropped++;
+}
+
 START_TEST(what_answers_own_that_are_not_sent_is_given_up) {
     uint64_t own = 0;
     for (uint64_t i = 0; i < 1000; i++)
@@ -103,6 +111,30 @@ START_TEST(what_answers_own_that_are_not_sent_is_given_up) {
     ck_assert_uint_eq(b.n + b.pins + b.entries, 0);
     backlog_end(&b, drop, &b);
     ck_assert_uint_eq(dropped, own);
+}
+END_TEST
+
+/* An entry of a value in parts is noted by each, and ends with the last. */
+START_TEST(an_entry_ends_with_the_last_part) {
+    struct backlog_answer a = {.entry = entry_of(4), .passes = true};
+    a.msg = (struct msg){.type = MSG_REPLY, .flags = MSGF_STREAM, .len = MSG_HEADER};
+    ck_assert(!backlog_ends(&a));
+    ck_assert_int_eq(backlog_add(&b, &a), 0);
+    a.msg = (struct msg){.type = MSG_DATA, .id = 4, .len = MSG_HEADER};
+    ck_assert(!backlog_ends(&a));
+    ck_assert_int_eq(backlog_add(&b, &a), 0);
+    a.msg.flags = MSGF_LAST;
+    ck_assert(backlog_ends(&a));
+    ck_assert_int_eq(backlog_add(&b, &a), 0);
+    ck_assert_uint_eq(b.entries, 3); /* none is held */
+    ck_assert(backlog_first(&b, &a) && a.passes && a.entry == entry_of(4));
+    a = (struct backlog_answer){.msg = {.type = MSG_DATA, .flags = MSGF_LAST}};
+    ck_assert(!backlog_ends(&a));
+    a = (struct backlog_answer){.msg = {.type = MSG_REPLY}, .entry = entry_of(4)};
+    ck_assert(backlog_ends(&a));
+    dropped = 0;
+    backlog_end(&b, drop_last, &b);
+    ck_assert_uint_eq(dropped, 1);
 }
 END_TEST
 
@@ -140,7 +172,8 @@ END_TEST
 #endif
 
 UNIT_MAIN_WITH("manager_backlog", before, after, answers_come_out_as_they_went_in,
-               what_answers_own_that_are_not_sent_is_given_up, what_is_left_is_freed
+               what_answers_own_that_are_not_sent_is_given_up, an_entry_ends_with_the_last_part,
+               what_is_left_is_freed
 #ifndef __SANITIZE_ADDRESS__
                ,
                memory_goes_back_a_block_at_a_time

@@ -132,6 +132,50 @@ START_TEST(an_id_stays_with_its_request) {
 }
 END_TEST
 
+/* What the next life takes for what stands in CQ, which ends at `tail`. */
+static uint64_t settled(struct ledger_entry *e, struct ledger_pass noted, uint64_t tail) {
+    e->pass = noted;
+    ledger_settle(e, tail);
+    uint64_t is = e->pass.upto;
+    ledger_settle(e, tail + 4096); /* later it says the same, wherever CQ ends */
+    ck_assert_uint_eq(e->pass.upto, is);
+    return is;
+}
+
+START_TEST(a_part_of_a_value_counts_once_it_is_published) {
+    static const uint64_t upto[] = {1, 1 + 1000, 1 + 5000, LEDGER_OVER};
+    struct ledger_entry *e = add(10, 0);
+    struct msg reply = {.version = 3, .val_len = 6000, .tag = 9};
+    uint64_t tail = 640, was = 0;
+    ledger_passes(e, &reply);
+    ck_assert(e->pass.version == 3 && e->pass.val_len == 6000 && e->pass.tag == 9);
+    for (unsigned i = 0; i < 4; i++, tail += 1024) {
+        struct ledger_pass before = e->pass, between, after;
+        ledger_note(e, tail, upto[i]);
+        after = e->pass;
+        ck_assert_uint_eq(settled(e, before, tail), was);
+        /* a death between two of its stores, and one before it is published */
+        between = before;
+        between.from = after.from;
+        ck_assert_uint_eq(settled(e, between, tail), was);
+        between.pos = after.pos;
+        ck_assert_uint_eq(settled(e, between, tail), was);
+        ck_assert_uint_eq(settled(e, after, tail), was);
+        ck_assert_uint_eq(settled(e, after, tail + 64), upto[i]);
+        /* it is noted anew by the next life, behind an answer to somebody else */
+        e->pass = after;
+        ledger_settle(e, tail);
+        tail += 128;
+        ledger_note(e, tail, upto[i]);
+        ck_assert_uint_eq(settled(e, e->pass, tail), was);
+        e->pass = after;
+        was = upto[i];
+    }
+    ledger_end(l, e);
+    ck_assert_uint_eq(add(10, 0)->pass.upto, 0); /* in the same place */
+}
+END_TEST
+
 START_TEST(a_full_ledger_takes_nothing_in_part) {
     static struct ledger_entry *e[2 * LEDGER_CHUNK];
     unsigned n = 0;
@@ -220,5 +264,6 @@ END_TEST
 
 UNIT_MAIN_WITH("manager_ledger", before, after, a_request_comes_back_whole,
                requests_are_listed_in_their_order, what_was_not_whole_is_free,
-               an_id_stays_with_its_request, a_full_ledger_takes_nothing_in_part,
+               an_id_stays_with_its_request, a_part_of_a_value_counts_once_it_is_published,
+               a_full_ledger_takes_nothing_in_part,
                memory_of_a_burst_goes_back, memory_in_use_stays)
