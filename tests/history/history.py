@@ -363,16 +363,18 @@ def managers_that_are_killed_and_started_again():
 
 
 def owners_that_are_killed_while_other_nodes_ask():
-    """Where a proxy dies with a forward, or an owner with a value in pieces, the dictionary ends."""
+    """Managers of either side. Where a proxy dies with a value in pieces to another node, or an owner with one from there, the dictionary ends."""
     def one(left):
-        nemeses, nodes = ["owner_killed"] * 4 + ["worker_killed"], RNG.choice([2, 3])
+        nemeses, nodes = ["owner_killed"] * 2 + ["proxy_killed"] * 2 + ["worker_killed"], RNG.choice([2, 3])
         how = dict(pace=0.5, args=["--restarts", "16"], may_end=True, words=RNG.choice([["small"], ["tiny"]]) if LONG else ["small"], pause_us=1500, at=[0])
         if LINKS and nodes == 2:
             with Link("o") as link:
                 a_round(RNG, left, nemeses + ["link_cut_shortly"], nodes=2, managers=4, link=link, **how)
         else:
-            a_round(RNG, left, nemeses + ["proxy_killed"], nodes=nodes, managers=2 * nodes, **how)
+            a_round(RNG, left, nemeses, nodes=nodes, managers=2 * nodes, **how)
     until(SHARE, one)
+    killed = TOTAL["owner_killed"] + TOTAL["proxy_killed"]
+    check(killed > 4 * TOTAL["ended"], "%d of %d deaths ended the dictionary" % (TOTAL["ended"], killed))
 
 
 def processes_that_stand_still_or_die_on_two_nodes():
@@ -409,7 +411,7 @@ def losses_that_end_it():
     until(SHARE, one)
 
 
-# What so many kills are of: nodes, and how a round differs. Most deaths while all nodes ask each other end a dictionary; of owners that only others ask few do.
+# What so many kills are of: nodes, and how a round differs. A death ends a dictionary where values in pieces were on their way between nodes; of owners that only others ask few do.
 ALL = ["manager_killed", "manager_killed", "worker_killed"]
 OWNERS = ["owner_killed", "owner_killed", "worker_killed"]
 KINDS = [
