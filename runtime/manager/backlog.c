@@ -111,6 +111,24 @@ void backlog_end(struct backlog *b, void (*drop)(void *arg, const struct backlog
     b->n = b->pins = b->entries = 0;
 }
 
+void backlog_forget(struct backlog *b, bool (*is_over)(void *arg, const struct ledger_entry *e),
+                    void (*drop)(void *arg, const struct backlog_answer *a), void *arg) {
+    struct backlog_block *k = b->entries > 0 ? b->first : NULL;
+    for (size_t at = b->at; k; k = k->next, at = 0)
+        for (struct record r; at < k->fill; at += record_len(&r.msg)) {
+            memcpy(&r, k->data + at, sizeof r);
+            struct backlog_answer a = {
+                .msg = r.msg, .off = r.off, .entry = r.entry, .passes = r.passes};
+            if (!r.entry || !is_over(arg, r.entry))
+                continue;
+            k->owning -= owns(&a) && !(r.msg.flags & MSGF_PLACED);
+            b->entries--;
+            r.entry = NULL;
+            memcpy(k->data + at, &r, sizeof r);
+            drop(arg, &a);
+        }
+}
+
 void backlog_free(struct backlog *b) {
     while (b->first)
         block_drop(b);

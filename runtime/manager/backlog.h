@@ -45,6 +45,9 @@ void backlog_drop(struct backlog *b);
  * leaves the memory. */
 void backlog_end(struct backlog *b, void (*drop)(void *arg, const struct backlog_answer *a),
                  void *arg);
+/* Answers with an entry for which is_over() says so have none from now on: calls drop() for each. */
+void backlog_forget(struct backlog *b, bool (*is_over)(void *arg, const struct ledger_entry *e),
+                    void (*drop)(void *arg, const struct backlog_answer *a), void *arg);
 /* Frees all memory. Pins and entries are the caller's (backlog_end()). Any thread, if no other uses
  * b. */
 void backlog_free(struct backlog *b);

@@ -184,6 +184,10 @@ static void slot_claim(struct forwards *t, struct forward *f) {
     p->slot[i] = f;
 }
 
+bool forward_asks(struct manager *m, const struct ledger_entry *e) {
+    return e->id && forward_find(m, e->id);
+}
+
 void forward_place_over(struct manager *m, uint64_t id) {
     uint32_t i;
     struct forward_places *p = part_of(m->forward_table, id, &i);

@@ -128,6 +128,8 @@ void forward_delist(struct manager *m, struct forward *f); /* undo forward_enlis
 /* In a later life, before anything gets an id: those of these entries are not given to others. False:
  * no memory. */
 bool forwards_claim(struct manager *m, struct ledger_entry *const *list, size_t n);
+/* Of an entry: its request is asked again when the connection to its owner ends. */
+bool forward_asks(struct manager *m, const struct ledger_entry *e);
 /* The entry with this id has ended: its place may be used again, if no forward is there. */
 void forward_place_over(struct manager *m, uint64_t id);
 /* The request of an entry: it is kept for forwards_resume(), in the order of these calls. */

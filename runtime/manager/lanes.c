@@ -15,6 +15,7 @@
 #include "aside.h"
 #include "forward_end.h"
 #include "forward_reply.h"
+#include "forward_table.h"
 #include "lane_client.h"
 #include "lane_memory.h"
 #include "lane_placed.h"
@@ -251,6 +252,30 @@ static bool backlog_flush(struct lane_client *c) {
     if (worked && c->backlog.n == 0 && c->a.streams_n)
         forwards_took(&c->a);
     return worked;
+}
+
+/* --- popped values that only this life has --- */
+struct popped {
+    struct manager *m;
+    uint32_t owner;
+};
+
+static bool is_popped(void *arg, const struct ledger_entry *e) {
+    const struct popped *p = arg;
+    return e->id && e->to == p->owner && e->req.type == MSG_POP && !forward_asks(p->m, e);
+}
+
+static void popped_hold(void *arg, const struct backlog_answer *r) {
+    struct manager *m = ((struct popped *)arg)->m;
+    manager_holds(m, 1); /* before its entry ends */
+    if (backlog_ends(r))
+        forward_entry_over(m, r->entry);
+}
+
+void lanes_popped_hold(struct manager *m, uint32_t owner) {
+    struct popped p = {.m = m, .owner = owner};
+    for (struct lane_client *c = m->setup->ledger ? m->clients : NULL; c; c = c->next)
+        backlog_forget(&c->backlog, is_popped, popped_hold, &p);
 }
 
 static uint64_t lane_position(struct requester *a) {

@@ -137,6 +137,9 @@ struct upcalls {
     void (*settle)(struct manager *m);  /* give up the pins of completions that were consumed */
     /* the spill made progress: requests that waited for it go on */
     void (*look)(struct manager *m);
+    /* The connection to this manager ended, and it is asked again what it will be asked: values that
+     * were popped there, and wait for room in a lane, are held from now on. */
+    void (*popped_hold)(struct manager *m, uint32_t owner);
     void (*lane_figures)(struct manager *m, struct lease_counters *reads, uint64_t *bytes);
     uint64_t (*links)(const struct manager *m); /* connections that peers have opened */
     /* --- requests.c, as there --- */

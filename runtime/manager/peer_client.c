@@ -353,6 +353,7 @@ void peers_reap(struct manager *m) {
         int code = p->down;
         p->down = 0;
         peers_use->lost(m, p, text, again && !m->ending);
+        m->up->popped_hold(m, p->id); /* of what is not in p->again */
         if (p->again && m->setup->ledger && p->vain > 1)
             peer_retry_later(p, code);
         else

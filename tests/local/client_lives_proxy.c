@@ -22,6 +22,7 @@
 enum { PROXY, OWNER }; /* managers; we are on the node of the first */
 
 static char keys[NAMES][32]; /* of the owner */
+static pid_t first_proxy;    /* its first life */
 #define QUEUE keys[30]
 static struct once once = {.queue = QUEUE, .sum = keys[31], .rounds = 120};
 
@@ -30,6 +31,7 @@ static void far_begin(void) {
     for (unsigned i = 0; i < NAMES; i++)
         key_of(d, OWNER, i, keys[i], sizeof keys[i]);
     dict_managers(&x, d);
+    first_proxy = x.manager[PROXY];
 }
 
 static void again_kill(int m) {
@@ -131,10 +133,9 @@ static void once_dies(const char *step, unsigned wait) {
     once.kills = proxy_kills;
     once.wait = wait;
     far_begin();
-    pid_t first = x.manager[PROXY];
     writers_check(0);
     dict_managers(&x, d);
-    ck_assert_int_ne(x.manager[PROXY], first);
+    ck_assert_int_ne(x.manager[PROXY], first_proxy);
     end();
 }
 
@@ -220,7 +221,6 @@ START_TEST(a_clear_is_made) {
     struct ddict_view v;
     dies("heard:17");
     far_begin();
-    pid_t first = x.manager[PROXY];
     for (unsigned i = 0; i < 200; i++) {
         const char *key = keys[i % NAMES];
         ok(ddict_put(d, key, strlen(key), &i, sizeof i, DDICT_NEW, 20000));
@@ -231,7 +231,7 @@ START_TEST(a_clear_is_made) {
         fails(DDICT_ENOKEY, ddict_view(d, key, strlen(key), &v, 0, 20000));
     }
     dict_managers(&x, d);
-    ck_assert_int_ne(x.manager[PROXY], first);
+    ck_assert_int_ne(x.manager[PROXY], first_proxy);
     end();
 }
 END_TEST
@@ -404,23 +404,18 @@ static void ops_take(ddict_async_t *q) {
     }
 }
 
-/* Answers wait for room when the proxy dies at so many of these steps; first: before the client
- * reads. Of each of the OPS there is one when it is begun, and taken out of SQ, and one when it is
- * answered; of the hundred that find no room, one more when they do. */
-static void answers_wait(const char *step, bool first) {
+/* All are answered, and a hundred answers wait for room. *by: a process of the owner's node. */
+static ddict_async_t *answers_make(ddict_t **by) {
     static struct ddict_op op[OPS];
     static char names[PUTS][32];
     ddict_async_t *q;
     struct ddict_view v;
-    dies(step);
     far_begin();
-    pid_t was = x.manager[PROXY];
-    ddict_t *there = dict_attach(&x, OWNER);
+    ddict_t *there = *by = dict_attach(&x, OWNER);
     for (unsigned i = 0; i < 1 + POPS; i++) {
         value_fill(value, 4000, i);
         ok(ddict_put(there, keys[i], strlen(keys[i]), value, 4000, 0, 20000));
     }
-    ddict_detach(there);
     ok(ddict_view(d, keys[0], strlen(keys[0]), &v, 0, 20000)); /* connects */
     ddict_release(&v);
     ops_fill(op, names);
@@ -430,16 +425,63 @@ static void answers_wait(const char *step, bool first) {
     usleep(500000); /* all were forwarded */
     ck_assert_int_eq(kill(x.manager[OWNER], SIGCONT), 0);
     usleep(500000); /* what has no room waits */
-    for (double until = now_s() + 20; first && kill(was, 0) == 0 && now_s() < until;)
+    return q;
+}
+
+/* Answers wait for room when the proxy dies at so many of these steps; first: before the client
+ * reads. Of each of the OPS there is one when it is begun, and taken out of SQ, and one when it is
+ * answered; of the hundred that find no room, one more when they do. */
+static void answers_wait(const char *step, bool first) {
+    ddict_t *there;
+    dies(step);
+    ddict_async_t *q = answers_make(&there);
+    ddict_detach(there);
+    for (double until = now_s() + 20; first && kill(first_proxy, 0) == 0 && now_s() < until;)
         usleep(1000);
-    ck_assert(!first || kill(was, 0) < 0);
+    ck_assert(!first || kill(first_proxy, 0) < 0);
     ops_take(q);
     ddict_async_close(q);
     ck_assert_int_eq(ddict_len(d, 20000), 1 + PUTS);
     dict_managers(&x, d);
-    ck_assert_int_ne(x.manager[PROXY], was);
+    ck_assert_int_ne(x.manager[PROXY], first_proxy);
     end();
 }
+
+/* The owner gives up what was popped when it is asked anew; then this life alone has it. */
+START_TEST(values_that_their_owner_gave_up_are_not_lost) {
+    ddict_t *there;
+    ddict_async_t *q = answers_make(&there);
+    manager_kill(OWNER);
+    dict_managers(&x, there);
+    pid_t p = fork();
+    if (p == 0)
+        _exit(ddict_put(d, keys[39], strlen(keys[39]), "v", 1, 0, 20000) < 0);
+    expect_exit(p, 0);
+    ok(ddict_del(there, keys[39], strlen(keys[39]), 20000));
+    ddict_detach(there);
+    ops_take(q);
+    ddict_async_close(q);
+    ck_assert_int_eq(ddict_len(d, 20000), 1 + PUTS);
+    end();
+}
+END_TEST
+
+START_TEST(values_that_their_owner_gave_up_end_with_the_proxy) {
+    char key[32];
+    ddict_t *there;
+    ddict_async_t *q = answers_make(&there);
+    size_t n = key_of(d, PROXY, 0, key, sizeof key);
+    manager_kill(OWNER);
+    dict_managers(&x, there);
+    x.broken = true;
+    manager_kill(PROXY);
+    fails(DDICT_ELOST, ddict_put(there, key, n, "v", 1, 0, 20000));
+    ddict_detach(there);
+    ddict_async_close(q);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
 
 START_TEST(answers_without_room_are_given_by_the_next_life) {
     answers_wait("heard:30", true);
@@ -520,6 +562,8 @@ int main(int argc, char **argv) {
                                   who_died_with_the_proxy_is_not_asked_for,
                                   what_was_popped_is_not_kept,
                                   what_was_popped_is_not_lost,
+                                  values_that_their_owner_gave_up_are_not_lost,
+                                  values_that_their_owner_gave_up_end_with_the_proxy,
                                   answers_without_room_are_given_by_the_next_life,
                                   answers_that_found_room_at_last_are_given_once,
                                   answers_that_were_about_to_find_room_are_given,

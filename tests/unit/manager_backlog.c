@@ -138,6 +138,36 @@ START_TEST(an_entry_ends_with_the_last_part) {
 }
 END_TEST
 
+static bool is_over(void *arg, const struct ledger_entry *e) {
+    return e == entry_of(4);
+}
+
+static void forget(void *arg, const struct backlog_answer *a) {
+    ck_assert_ptr_eq(a->entry, entry_of(4));
+    dropped++;
+}
+
+START_TEST(an_entry_may_end_before_its_answer) {
+    struct backlog_answer a;
+    for (uint64_t i = 0; i < 100; i++)
+        add(i, len_of(i));
+    for (uint64_t i = 0; i < 10; i++)
+        take(i);
+    unsigned pins = b.pins, had = b.entries;
+    dropped = 0;
+    backlog_forget(&b, is_over, forget, &b);
+    ck_assert_uint_eq(dropped, 5); /* 20, 36, 52, 68 and 84; 4 has gone */
+    ck_assert(b.entries == had - dropped && b.pins == pins && b.n == 90);
+    for (uint64_t i = 10; i < 100; i++) {
+        ck_assert(backlog_first(&b, &a) && a.msg.id == i);
+        ck_assert_ptr_eq(a.entry, i % 16 == 4 ? NULL : entry_of(i));
+        ck_assert_int_eq(memcmp(a.payload, payload + i % 50, len_of(i)), 0);
+        backlog_drop(&b);
+    }
+    ck_assert_uint_eq(b.n + b.pins + b.entries, 0);
+}
+END_TEST
+
 START_TEST(what_is_left_is_freed) {
     for (uint64_t i = 0; i < 1000; i++)
         add(i, len_of(i));
@@ -173,6 +203,7 @@ END_TEST
 
 UNIT_MAIN_WITH("manager_backlog", before, after, answers_come_out_as_they_went_in,
                what_answers_own_that_are_not_sent_is_given_up, an_entry_ends_with_the_last_part,
+               an_entry_may_end_before_its_answer,
                what_is_left_is_freed
 #ifndef __SANITIZE_ADDRESS__
                ,
