@@ -43,6 +43,24 @@ void async_op_complete(struct client_lane *p, struct request *r) {
         async_op_deliver(p, op);
 }
 
+/* Before what was submitted behind it. */
+void async_op_again(struct client_lane *p, struct request *r) {
+    struct async_op *op = (struct async_op *)r;
+    struct client_lane_ops *l = &p->unsent[op->waits];
+    if (op->queued)
+        return;
+    op->next = l->first;
+    op->prev = &l->first;
+    if (op->next)
+        op->next->prev = &op->next;
+    else
+        l->end = &op->next;
+    l->first = op;
+    op->queued = true;
+    r->need = NEED_GO; /* it was not tried yet */
+    __atomic_store_n(&p->unsent_n, p->unsent_n + 1, __ATOMIC_RELAXED);
+}
+
 bool async_op_send(struct async_op *op, uint64_t *ticket) {
     struct client_lane *p = &op->m->lane;
     client_lane_lock(p);

@@ -59,16 +59,22 @@ struct request {
     /* result; valid once done */
     /* atomic; release pairs with the requester's acquire: all of the result is written before */
     uint32_t done;
+    /* of a put, atomic likewise; 1: its manager wants the value again, from byte `from` on, and
+     * client_lane_push() is to be called again */
+    uint32_t rewound;
     int status;
     bool placed; /* *slot holds the lease on reply.aux */
     struct msg reply;
     char *text;   /* sentence of a refusal, malloc'ed, or NULL */
     uint64_t got; /* bytes in buf */
     /* under lane.lock */
-    uint64_t id;          /* 0: not in the table */
-    uint16_t type;        /* of the request: decides which notice is due if it is given up */
-    bool streaming;       /* more DATA of the reply is to come */
-    bool sending;         /* of a put: LAST was not sent yet */
+    uint64_t id;     /* 0: not in the table */
+    uint16_t type;   /* of the request: decides which notice is due if it is given up */
+    bool streaming;  /* more DATA of the reply is to come */
+    bool sending;    /* of a put: LAST was not sent yet */
+    bool streams;    /* of a put: its value goes out in pieces, */
+    uint32_t rewind; /* the last number with which it was rewound, to this byte */
+    uint64_t from;
     bool notice_reserved; /* it has a place in lane.notices, should it be given up */
     bool waits;           /* asked with WAIT */
     /* what it waits for: bytes of room in SQ; NEED_GO: that its manager is held no more; 0: the
@@ -83,9 +89,10 @@ struct request {
 
 /* What one call has under way on one lane. */
 struct batch {
-    /* both under lane.lock; sleeper: the thread that collects, while it sleeps in
+    /* all under lane.lock; sleeper: the thread that collects, while it sleeps in
      * client_lane_wait_any() */
     struct request *done, *sleeper;
+    bool rewound; /* one of its requests is, and it was not looked which */
 };
 
 struct client_lane_ops { /* a list, first in, first out */
@@ -165,12 +172,15 @@ struct outgoing {
 int client_lane_open(struct client_lane *p, struct node_manager *m, int lane_fd, int event_fd);
 void client_lane_close(struct client_lane *p);
 
+/* client_lane_send(), then client_lane_wait(), again whenever the manager wants the value again. */
+int client_lane_ask(struct client_lane *p, struct outgoing *out, struct request *r,
+                    struct call_deadline *w);
 /* Send all of out and put r into the table. Waits for room. 0, also if the manager refuses a stream
  * in its middle, which leaves r done; or a negative code. */
 int client_lane_send(struct client_lane *p, struct outgoing *out, struct request *r,
                      struct call_deadline *w);
-/* Wait until r is done. If the deadline ends first, r is given up: a negative code, and r and its
- * buf are the caller's again. */
+/* Wait until r is done: 0; or, of a put in pieces, until it is rewound: 1. If the deadline ends first,
+ * r is given up: a negative code, and r and its buf are the caller's again. */
 int client_lane_wait(struct client_lane *p, struct request *r, struct call_deadline *w);
 void client_lane_cancel(struct client_lane *p, struct request *r); /* nothing if it is done */
 void request_drop(struct request *r); /* free text, and buf of SINK_MEMORY */
@@ -181,8 +191,9 @@ int request_aside(struct request *r, uint64_t room);
 /* --- for batches, which fill several rings without waiting for one (get_many.c, put_many.c) --- */
 void client_lane_lock(struct client_lane *p);
 void client_lane_unlock(struct client_lane *p);
-/* Under lock: put out into the ring. 1: all of it; 0: there is no room now, or if r->need is 0,
- * another thread wants the lock; or a negative code. A refused stream ends with 1 and r done. */
+/* Under lock: put out into the ring; where r was rewound, from there on. 1: all of it; 0: there is no
+ * room now, or if r->need is 0, another thread wants the lock; or a negative code. A refused stream ends
+ * with 1 and r done. */
 int client_lane_push(struct client_lane *p, struct outgoing *out, struct request *r);
 /* Without lock, and without waiting: send a request of one record. 1: sent; 0: there is no room
  * now, or its manager is held; or a negative code. */

@@ -24,8 +24,9 @@ void request_give_up(struct client_lane *p, struct request *r);
 /* place.c: free all places of the lane; its session is being closed */
 void places_free(struct client_lane *p);
 
-/* async_lane.c: the end of a request that belongs to an op */
+/* async_lane.c: the end of a request that belongs to an op; and its value is to be sent again */
 void async_op_complete(struct client_lane *p, struct request *r);
+void async_op_again(struct client_lane *p, struct request *r);
 
 /* Whether nothing is to be sent for that manager now (HOLD, PROTOCOL 2). */
 bool client_lane_manager_is_held(const struct client_lane *p, uint32_t manager);
@@ -41,5 +42,7 @@ bool client_lane_room(struct client_lane *p, uint32_t need);
 bool spin_turn(unsigned i, uint64_t *end);
 /* The result of r is complete; wake whoever waits for it. r may be gone when this returns. */
 void request_complete(struct client_lane *p, struct request *r, int status);
+/* The value of r is to be sent again from byte r->from on; wake whoever sends it. */
+void request_rewind(struct client_lane *p, struct request *r);
 
 #endif

@@ -138,6 +138,16 @@ static void take_piece(struct client_lane *p, struct request *r, const struct ms
         request_complete(p, r, r->got == r->reply.val_len ? r->reply.status : DDICT_EPROTO);
 }
 
+static void take_rewind(struct client_lane *p, struct request *r, const struct msg *m) {
+    if (!r->streams) {
+        request_complete(p, r, DDICT_EPROTO);
+        return;
+    }
+    r->from = m->aux;
+    r->rewind = m->rewind;
+    request_rewind(p, r);
+}
+
 int client_lane_drain(struct client_lane *p) {
     struct msg m;
     const uint8_t *payload = NULL;
@@ -152,6 +162,8 @@ int client_lane_drain(struct client_lane *p) {
             take_piece(p, r, &m, payload);
         else if (!r && m.type == MSG_REPLY)
             p->strays++;
+        else if (unlikely(r && m.type == MSG_REWIND))
+            take_rewind(p, r, &m);
         ring_consume(&p->lane.cq, &m);
         n++;
         rc = 0;

@@ -224,6 +224,22 @@ static void outgoing_copy(struct outgoing *out, uint8_t *to, size_t n) {
     }
 }
 
+/* Its manager wants the value from an earlier byte on again. */
+static int push_rewind(struct client_lane *p, struct outgoing *out, struct request *r) {
+    uint64_t skip = r->from;
+    __atomic_store_n(&r->rewound, 0, __ATOMIC_RELAXED);
+    if (skip >= out->head.val_len)
+        return p->broken =
+                   dd_error(DDICT_EPROTO, "the lane to manager %u is damaged", p->manager->id);
+    if (out->pause != 0)
+        out->pause += skip - out->sent; /* as much is left of this turn */
+    out->sent = skip;
+    for (out->at = 0; skip >= out->iov[out->at].iov_len; out->at++)
+        skip -= out->iov[out->at].iov_len;
+    out->at_off = skip;
+    return 0;
+}
+
 static int push_header(struct client_lane *p, struct outgoing *out, struct request *r) {
     uint64_t val =
         out->head.type == MSG_PUT || out->head.type == MSG_PREFETCH ? out->head.val_len : 0;
@@ -248,7 +264,7 @@ static int push_header(struct client_lane *p, struct outgoing *out, struct reque
     r->id = out->head.id;
     r->type = out->head.type;
     r->waits = (out->head.flags & MSGF_WAIT) != 0;
-    r->sending = !whole;
+    r->sending = r->streams = !whole;
     request_table_put(p, r);
     notice_reserve(p, r);
     sq_publish(p);
@@ -274,7 +290,8 @@ static int push_piece(struct client_lane *p, struct outgoing *out, struct reques
                        .type = MSG_DATA,
                        .id = out->head.id,
                        .aux = out->sent,
-                       .manager = out->head.manager};
+                       .manager = out->head.manager,
+                       .rewind = r->rewind};
     if (out->placed) {
         head.flags = MSGF_AREA;
         head.val_len = n;
@@ -320,6 +337,8 @@ int client_lane_push(struct client_lane *p, struct outgoing *out, struct request
         r->need = NEED_GO;
         return 0;
     }
+    if (unlikely(r->rewound) && push_rewind(p, out, r) < 0)
+        return p->broken;
     int rc = out->begun ? 1 : push_header(p, out, r);
     while (rc > 0 && out->head.type == MSG_PUT && out->sent < out->head.val_len) {
         if (client_lane_has_records(p) && client_lane_drain(p) < 0) /* a refusal may have arrived */
@@ -330,6 +349,8 @@ int client_lane_push(struct client_lane *p, struct outgoing *out, struct request
             r->need = NEED_GO;
             return 0;
         }
+        if (unlikely(r->rewound) && push_rewind(p, out, r) < 0)
+            return p->broken;
         if (out->pause != 0 && out->sent >= out->pause)
             return 0;
         rc = push_piece(p, out, r);
@@ -395,6 +416,17 @@ int client_lane_send(struct client_lane *p, struct outgoing *out, struct request
         if (rc < 0) /* refused meanwhile: only the notice is still unsent */
             return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) ? 0 : rc;
     }
+}
+
+int client_lane_ask(struct client_lane *p, struct outgoing *out, struct request *r,
+                    struct call_deadline *w) {
+    int rc;
+    do {
+        rc = client_lane_send(p, out, r, w);
+        if (likely(rc == 0))
+            rc = client_lane_wait(p, r, w);
+    } while (unlikely(rc > 0));
+    return rc;
 }
 
 void request_drop(struct request *r) {

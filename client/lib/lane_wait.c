@@ -138,7 +138,16 @@ static void sleeper_wake(struct client_lane *p, struct request *r) {
     }
 }
 
+/* The value was to be sent again, and nobody has begun with that: it is given up. */
+static void rewind_end(struct client_lane *p, struct request *r) {
+    client_lane_notice_add(p, r, MSG_ABORT, r->id);
+    r->sending = false;
+    __atomic_store_n(&r->rewound, 0, __ATOMIC_RELAXED);
+}
+
 void request_complete(struct client_lane *p, struct request *r, int status) {
+    if (unlikely(r->rewound))
+        rewind_end(p, r);
     if (r->id != 0)
         request_table_remove(p, r);
     if (!r->sending)
@@ -163,6 +172,25 @@ void request_complete(struct client_lane *p, struct request *r, int status) {
     __atomic_store_n(&r->done, 1, __ATOMIC_RELEASE);
 }
 
+void request_rewind(struct client_lane *p, struct request *r) {
+    r->sending = true;
+    if (r->is_async_op)
+        async_op_again(p, r);
+    else if (!r->batch)
+        sleeper_wake(p, r);
+    else {
+        r->batch->rewound = true;
+        if (r->batch->sleeper)
+            sleeper_wake(p, r->batch->sleeper);
+    }
+    /* pairs with the acquire in request_rewound() */
+    __atomic_store_n(&r->rewound, 1, __ATOMIC_RELEASE);
+}
+
+static inline bool request_rewound(const struct request *r) {
+    return __atomic_load_n(&r->rewound, __ATOMIC_ACQUIRE) != 0;
+}
+
 static inline bool request_done(const struct request *r) {
     return __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) != 0;
 }
@@ -185,7 +213,7 @@ static bool request_has_room(struct client_lane *p, const struct request *r) {
 /* Whether r has what it waits for. */
 static bool request_is_satisfied(struct client_lane *p, struct request *r) {
     if (r->need == 0)
-        return r->done;
+        return r->done || r->rewound;
     return (r->done && r->sending) || request_has_room(p, r);
 }
 
@@ -238,13 +266,13 @@ bool spin_turn(unsigned i, uint64_t *end) {
     return spin_pays(now);
 }
 
-/* Take replies for all threads without sleeping. True when r is done. */
+/* Take replies for all threads without sleeping. True when r is done, or rewound. */
 static bool request_spin(struct client_lane *p, struct request *r) {
     uint64_t end = 0;
     if (spin_cores() < 2)
         return false;
     for (unsigned i = 1;; i++) {
-        if (request_done(r))
+        if (request_done(r) || request_rewound(r))
             return true;
         if (client_lane_has_records(p) && pthread_mutex_trylock(&p->lock) == 0) {
             int n = client_lane_drain(p);
@@ -296,11 +324,11 @@ int client_lane_wait(struct client_lane *p, struct request *r, struct call_deadl
         /* A thread that went to sleep after we sent has announced itself; one that slept before is
          * counted in `watched`. */
         if (likely(__atomic_load_n(&p->watched, __ATOMIC_ACQUIRE) == 0))
-            return 0;
+            return !request_done(r);
         client_lane_lock(p);
         client_lane_leave(p);
         client_lane_unlock(p);
-        return 0;
+        return !request_done(r);
     }
     client_lane_lock(p);
     for (;;) {
@@ -333,10 +361,11 @@ int client_lane_wait(struct client_lane *p, struct request *r, struct call_deadl
     if (rc < 0)
         request_give_up(p, r);
     client_lane_leave(p);
+    bool rewound = r->need == 0 && !r->done;
     client_lane_unlock(p);
     if (rc < 0)
         client_lane_wake(p);
-    return rc;
+    return rc < 0 ? rc : rewound;
 }
 
 int client_lane_wait_any(struct client_lane *p, struct batch *b, uint32_t need, int slice_ms) {
@@ -345,7 +374,7 @@ int client_lane_wait_any(struct client_lane *p, struct batch *b, uint32_t need, 
     client_lane_lock(p);
     int rc = client_lane_drain(p);
     sleepers_wake_for_room(p);
-    if (rc == 0 && !b->done && !request_is_satisfied(p, &sleeper)) {
+    if (rc == 0 && !b->done && !b->rewound && !request_is_satisfied(p, &sleeper)) {
         b->sleeper = &sleeper;
         sleep_once(p, &sleeper, slice_ms);
         b->sleeper = NULL;

@@ -23,7 +23,8 @@ struct request_pool {
     uint32_t n;
     struct request r[];
 };
-struct put_aside { /* a pair of which only some pieces are sent, because its owner is held */
+/* a pair of which only some pieces are sent, because its owner is held, or has lost what was sent */
+struct put_aside {
     struct put_aside *next;
     struct request *r;
     struct outgoing out;
@@ -160,6 +161,14 @@ static bool lane_next(struct put_call *c, struct put_lane *l, uint32_t *i) {
     return false;
 }
 
+static void pair_outgoing(const struct put_call *c, uint32_t i, struct outgoing *out,
+                          struct iovec *iov) {
+    const struct ddict_pair *p = &c->pairs[i];
+    *iov = (struct iovec){.iov_base = (void *)(uintptr_t)p->val, .iov_len = p->vlen};
+    *out = (struct outgoing){.key = p->key, .iov = iov, .niov = 1};
+    put_head(&out->head, c->owner[i], p->klen, p->vlen, p->flags);
+}
+
 /* Make sure that a pair is in hand (l->now). False: none may go out now. */
 static bool lane_begin(struct put_call *c, struct put_lane *l) {
     struct put_aside **at = &l->put_aside, *a;
@@ -179,15 +188,12 @@ static bool lane_begin(struct put_call *c, struct put_lane *l) {
     uint32_t i;
     if (!lane_next(c, l, &i))
         return false;
-    struct ddict_pair *p = &c->pairs[i];
     struct request *r = l->idle;
     l->idle = r->next;
     memset(r, 0, sizeof *r);
     r->batch = &l->batch;
     r->index = i;
-    l->iov = (struct iovec){.iov_base = (void *)(uintptr_t)p->val, .iov_len = p->vlen};
-    l->out = (struct outgoing){.key = p->key, .iov = &l->iov, .niov = 1};
-    put_head(&l->out.head, c->owner[i], p->klen, p->vlen, p->flags);
+    pair_outgoing(c, i, &l->out, &l->iov);
     l->now = r;
     l->under_way++;
     return true;
@@ -231,6 +237,27 @@ static bool pair_goes_out(const struct put_lane *l, const struct request *r) {
     return r == l->now || a;
 }
 
+/* Values that were sent are to be sent again. */
+static void pairs_again(struct put_call *c, struct put_lane *l) {
+    l->batch.rewound = false;
+    for (struct request_pool *q = l->pool; q; q = q->next) {
+        for (uint32_t k = 0; k < q->n; k++) {
+            struct request *r = &q->r[k];
+            if (!r->rewound || pair_goes_out(l, r))
+                continue;
+            struct put_aside *a = malloc(sizeof *a);
+            l->batch.rewound |= !a; /* in the next turn */
+            if (!a)
+                continue;
+            *a = (struct put_aside){.next = l->put_aside, .r = r};
+            pair_outgoing(c, r->index, &a->out, &a->iov);
+            a->out.head.id = r->id;
+            a->out.begun = true;
+            l->put_aside = a;
+        }
+    }
+}
+
 /* Take the answers that have arrived; returns their number. */
 static unsigned lane_collect(struct put_call *c, struct put_lane *l) {
     unsigned n = 0;
@@ -262,6 +289,8 @@ static int lane_turn(struct put_call *c, struct put_lane *l) {
     client_lane_lock(p);
     int rc = client_lane_drain(p);
     if (rc >= 0) {
+        if (unlikely(l->batch.rewound))
+            pairs_again(c, l);
         moved += lane_collect(c, l);
         rc = 0;
         for (unsigned k = 0; k < TURN; k++) {

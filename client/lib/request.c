@@ -6,9 +6,7 @@
 
 int request_call_within(struct session *s, struct node_manager *m, struct outgoing *out,
                         struct request *r, struct call_deadline *w) {
-    int rc = client_lane_send(&m->lane, out, r, w);
-    if (likely(rc == 0))
-        rc = client_lane_wait(&m->lane, r, w);
+    int rc = client_lane_ask(&m->lane, out, r, w);
     if (unlikely(rc < 0)) { /* there was no answer; the sentence is set */
         request_drop(r);
         return rc;

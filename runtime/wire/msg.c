@@ -38,6 +38,7 @@ static const struct msg_rule {
     [MSG_ABORT] = {"ABORT", NONE, MSGF_HOP},
     [MSG_CREDIT] = {"CREDIT", NONE, MSGF_HOP},
     [MSG_TOOK] = {"TOOK", NONE, MSGF_HOP},
+    [MSG_REWIND] = {"REWIND", NONE, 0},
     [MSG_REPLY] = {"REPLY", ANY, 0xff | MSGF_REMOTE},
     [MSG_CTL_READY] = {"CTL_READY", ANY, MSGF_LAST},
     [MSG_CTL_DRAIN] = {"CTL_DRAIN", ANY, MSGF_LAST},
@@ -68,7 +69,8 @@ int msg_check(const struct msg *m, uint32_t max_len) {
         return DDICT_EPROTO;
     const struct msg_rule *rule = &rules[m->type];
     uint32_t payload = m->len - MSG_HEADER;
-    if ((m->flags & ~rule->flags) != 0)
+    if ((m->flags & ~rule->flags) != 0 ||
+        (m->rewind != 0 && m->type != MSG_DATA && m->type != MSG_REWIND))
         return DDICT_EPROTO;
     if (m->type == MSG_HEAD && (m->flags & (MSGF_APPEND | MSGF_WAIT)) == (MSGF_APPEND | MSGF_WAIT))
         return DDICT_EPROTO;

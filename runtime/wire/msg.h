@@ -54,6 +54,7 @@ enum msg_type {
     MSG_CTL_INFO,
     MSG_CTL_INFOS,
     MSG_TOOK,
+    MSG_REWIND,
     MSG_TYPE_N
 };
 
@@ -92,7 +93,8 @@ struct msg {
     uint8_t tag;
     uint8_t room[3];
     uint32_t patience_ms; /* of a request without WAIT: how long it may take; 0: no limit */
-    uint32_t room2;
+    /* REWIND: its number, of that PUT; DATA of a PUT: the last one that its sender has taken */
+    uint32_t rewind;
 };
 _Static_assert(sizeof(struct msg) == 64, "the protocol version must change with the header");
 
@@ -108,7 +110,7 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
  *     KEYS, EVENTS                      prefix
  *     DATA                              1 .. DD_MSG_PIECE bytes; 0 only with LAST; with AREA none,
  *                                       and val_len has the number
- *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE, TOOK: none
+ *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE, TOOK, REWIND: none
  *     REPLY, CTL, PREFETCH              any (only the requester knows)
  *
  * max_len: of the carrier. 0 or DDICT_EPROTO. Messages from ring_peek() and from connections have

@@ -116,9 +116,7 @@ struct requester {
 static void *requester_run(void *arg) {
     struct requester *a = arg;
     call_deadline_init(&a->w, &session, a->timeout_ms);
-    a->rc = client_lane_send(&manager.lane, &a->out, &a->r, &a->w);
-    if (a->rc == 0)
-        a->rc = client_lane_wait(&manager.lane, &a->r, &a->w);
+    a->rc = client_lane_ask(&manager.lane, &a->out, &a->r, &a->w);
     if (a->rc == 0)
         a->rc = a->r.status;
     return NULL;
@@ -296,6 +294,143 @@ START_TEST(a_refusal_while_the_ring_is_full_is_answered_when_there_is_room) {
         ck_assert_uint_eq(m.id, first.id);
     } while (m.type != MSG_ABORT);
     ck_assert_int_eq(requester_end(&a), DDICT_EFULL);
+    end();
+}
+END_TEST
+
+/* --- values that are sent again --- */
+static unsigned char large[3 * MIB + 5], came[sizeof large], payload[MSG_LEN_MAX];
+
+static void rewind_to(const struct msg *put, uint64_t at, uint32_t number) {
+    struct msg r = {.len = MSG_HEADER,
+                    .type = MSG_REWIND,
+                    .id = put->id,
+                    .aux = at,
+                    .manager = 3,
+                    .rewind = number};
+    answer(&r, NULL);
+}
+
+/* Its pieces from byte `at` on, up to `to`; those of before may come first. */
+static void pieces_take(const struct msg *put, uint64_t at, uint64_t to, uint32_t number) {
+    while (at < to) {
+        struct msg m;
+        await(&m, payload);
+        ck_assert(m.type == MSG_DATA && m.id == put->id && m.rewind <= number);
+        if (m.rewind < number)
+            continue;
+        uint64_t n = m.len - MSG_HEADER;
+        ck_assert(m.aux == at && at + n <= sizeof large);
+        memcpy(came + at, payload, n);
+        at += n;
+        ck_assert_int_eq((m.flags & MSGF_LAST) != 0, at == sizeof large);
+    }
+}
+
+static void large_fill(void) {
+    for (size_t i = 0; i < sizeof large; i++)
+        large[i] = (unsigned char)(i * 13 ^ i >> 11);
+    memset(came, 0, sizeof came);
+}
+
+/* Behind the last piece, in the middle, and before an earlier one was obeyed; out of several buffers. */
+START_TEST(a_value_is_sent_again_from_where_its_manager_says) {
+    begin();
+    static struct iovec part[4];
+    struct requester a = {.timeout_ms = 30000};
+    struct msg put;
+    large_fill();
+    part[0] = (struct iovec){large, 1};
+    part[1] = (struct iovec){large + 1, 0};
+    part[2] = (struct iovec){large + 1, MIB};
+    part[3] = (struct iovec){large + 1 + MIB, sizeof large - 1 - MIB};
+    a.out = (struct outgoing){
+        .head = {.type = MSG_PUT, .key_len = 3, .val_len = sizeof large, .manager = 3},
+        .key = "key",
+        .iov = part,
+        .niov = 4};
+    pthread_create(&a.thread, NULL, requester_run, &a);
+    await(&put, payload);
+    pieces_take(&put, 0, sizeof large, 0);
+    usleep(20000); /* it sleeps */
+    rewind_to(&put, MIB + 1, 1);
+    pieces_take(&put, MIB + 1, 2 * MIB, 1);
+    memset(came, 0, sizeof came);
+    rewind_to(&put, 0, 3); /* a number may be left out */
+    pieces_take(&put, 0, MIB, 3);
+    rewind_to(&put, 1, 4);
+    rewind_to(&put, MIB / 2, 5);
+    pieces_take(&put, MIB / 2, sizeof large, 5);
+    rewind_to(&put, sizeof large - 1, 6);
+    pieces_take(&put, sizeof large - 1, sizeof large, 6);
+    struct msg r = reply_to(&put, 0);
+    answer(&r, NULL);
+    ck_assert_int_eq(requester_end(&a), 0);
+    ck_assert(memcmp(came, large, sizeof large) == 0);
+    end();
+}
+END_TEST
+
+/* As any thread does that uses the lane. */
+static void notices_send(void) {
+    client_lane_lock(&manager.lane);
+    ck_assert_int_ge(client_lane_drain(&manager.lane), 0);
+    client_lane_unlock(&manager.lane);
+}
+
+/* As long as it has not sent the last piece again it says ABORT, which is no CANCEL. */
+START_TEST(a_value_that_is_sent_again_is_given_up) {
+    for (int refused = 0; refused < 2; refused++) {
+        begin();
+        struct requester a;
+        struct msg m, put;
+        large_fill();
+        put_start(&a, large, sizeof large, refused ? 30000 : 500);
+        await(&put, payload);
+        pieces_take(&put, 0, sizeof large, 0);
+        rewind_to(&put, 0, 1);
+        struct msg no = reply_to(&put, DDICT_EFULL);
+        if (refused)
+            answer(&no, NULL);
+        else /* nobody takes what it sends */
+            ck_assert_int_eq(requester_end(&a), -ETIMEDOUT);
+        do {
+            await(&m, payload);
+            notices_send();
+        } while (m.type == MSG_DATA && m.id == put.id && !(m.flags & MSGF_LAST));
+        ck_assert(m.type == MSG_ABORT && m.id == put.id);
+        if (refused)
+            ck_assert_int_eq(requester_end(&a), DDICT_EFULL);
+        ck_assert(!next(&m, NULL));
+        rewind_to(&put, 0, 2); /* it is given up */
+        put_start(&a, "v", 1, 30000);
+        await(&put, payload);
+        struct msg yes = reply_to(&put, 0);
+        answer(&yes, NULL);
+        ck_assert_int_eq(requester_end(&a), 0);
+        end();
+    }
+}
+END_TEST
+
+START_TEST(only_the_value_of_a_put_is_sent_again) {
+    struct requester a;
+    struct msg m;
+    begin();
+    requester_start(&a, MSG_GET, SINK_NONE, NULL, 0, 30000);
+    await(&m, NULL);
+    rewind_to(&m, 0, 1);
+    ck_assert_int_eq(requester_end(&a), DDICT_EPROTO);
+    put_start(&a, "value", 5, 30000);
+    await(&m, payload);
+    rewind_to(&m, 0, 1);
+    ck_assert_int_eq(requester_end(&a), DDICT_EPROTO);
+    large_fill();
+    put_start(&a, large, sizeof large, 30000);
+    await(&m, payload);
+    pieces_take(&m, 0, sizeof large, 0);
+    rewind_to(&m, sizeof large, 1); /* it has no such byte */
+    ck_assert_int_eq(requester_end(&a), DDICT_EPROTO);
     end();
 }
 END_TEST
@@ -661,6 +796,9 @@ int main(void) {
     tcase_add_test(t, a_stream_lets_other_threads_between_its_pieces);
     tcase_add_test(t, a_refusal_in_the_middle_ends_the_stream_with_abort);
     tcase_add_test(t, a_refusal_while_the_ring_is_full_is_answered_when_there_is_room);
+    tcase_add_test(t, a_value_is_sent_again_from_where_its_manager_says);
+    tcase_add_test(t, a_value_that_is_sent_again_is_given_up);
+    tcase_add_test(t, only_the_value_of_a_put_is_sent_again);
     tcase_add_test(t, a_streamed_answer_fills_the_buffer_or_memory);
     tcase_add_test(t, what_is_given_up_is_told_and_its_answer_is_dropped);
     tcase_add_test(t, what_is_given_up_is_told_without_memory_too);

@@ -41,6 +41,10 @@ START_TEST(well_formed_messages_of_every_type_pass) {
     for (unsigned t = MSG_CTL_READY; t <= MSG_CTL_INFOS; t++)
         ck_assert_int_eq(check((struct msg){.len = 164, .type = (uint16_t)t}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_TOOK, .flags = MSGF_HOP}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_REWIND, .aux = 7, .rewind = 1}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_DATA, .rewind = UINT32_MAX}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_CANCEL, .rewind = 1}), DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_REWIND}), DDICT_EPROTO);
     ck_assert_int_eq(check((struct msg){
                          .len = 65, .type = MSG_DEL, .key_len = 1, .flags = MSGF_HOP | MSGF_AGAIN}),
                      0);
