@@ -6,10 +6,11 @@
  *     DDICT_TEST_MANAGER=M        the switches below concern manager M only (default: all)
  *     DDICT_TEST_DIE_AFTER_PUTS=N the manager kills itself (SIGKILL) before it answers its N-th put
  *     DDICT_TEST_DIE=STEP:N       the manager kills itself at the N-th begun, changed, answered or taken
- *                                 request of a lane, or change for another manager (not taken), or
- *                                 the N-th change at another manager that was entered, sent or
- *                                 heard of, or the N-th part of a value from there that was noted
- *                                 or passed, in each of its first 8 lives
+ *                                 request of a lane, or change for another manager (taken: each piece
+ *                                 of a value that is in its block), or the N-th change at another
+ *                                 manager that was entered, sent or heard of, or the N-th part of a
+ *                                 value from there that was noted or passed, in each of its first 8
+ *                                 lives
  *     DDICT_TEST_EXIT=TYPE:CODE   the manager exits with CODE when a request of TYPE has found its value
  *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
@@ -42,9 +43,9 @@
 #include <stdint.h>
 
 /* Of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
- * CQ, or is queued for a connection; the request has left SQ. Of a change at another manager: its id
- * is in the ledger; it is queued for the connection; its answer has come. Of a part of a value of
- * another manager: it is noted; it stands in CQ, or is queued. */
+ * CQ, or is queued for a connection; the request has left SQ, or a piece from a connection is in its
+ * block. Of a change at another manager: its id is in the ledger; it is queued for the connection; its
+ * answer has come. Of a part of a value of another manager: it is noted; it stands in CQ, or is queued. */
 enum faults_step {
     STEP_NONE,
     STEP_BEGUN,

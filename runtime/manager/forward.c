@@ -7,7 +7,7 @@
  *          a get of the same key is on its way
  *     NEW ----------------------------------------> FOLLOWS
  *      |  \                                            | the leader's answer: over;
- *      |   `--> PUTS                                   | not for followers: sent itself
+ *      |   `--> PUTS <-- REWINDS                       | not for followers: sent itself
  *      |         |  last piece, ABORT, requester gone  |
  *      v         v                                     |
  *      +-----> ASKED <---------------------------------'
@@ -28,7 +28,8 @@
  *
  * The last piece, or an error in its place, ends FILLS, PASSES and DROPS. When the connection is
  * lost all forwards end, except gets and heads in ASKED, which become NEW again, and with --restarts
- * all that were sent completely, but for keys that are passed on and values that are read by RMA.
+ * all but keys that are passed on and values that are read by RMA. A put in pieces becomes REWINDS when
+ * it is sent again, until the owner says how much it has, or answers.
  * What the life before had asked begins in NEW, too, with the id that it had.
  * The rows at the end of this file have a handler for each message that a state allows; any other
  * message is a breach of the protocol. forward_send.c and forward_put.c speak with the owner,
@@ -48,6 +49,7 @@
 #include "forward_end.h"
 #include "forward_followers.h"
 #include "forward_lost.h"
+#include "forward_put.h"
 #include "forward_reply.h"
 #include "forward_route.h"
 #include "forward_send.h"
@@ -73,6 +75,7 @@ struct state_row {
     message_handler *stream;                       /* REPLY whose value comes in pieces */
     message_handler *piece;                        /* DATA, in order */
     message_handler *broken;                       /* DATA with an error: no more comes */
+    message_handler *rewind;                       /* REWIND */
     void (*leave)(struct forward *f, bool cancel); /* the requester is gone, or was answered */
 };
 static const struct state_row rows[FORWARD_STATE_N];
@@ -260,6 +263,20 @@ static int puts_answer(struct manager *m, struct forward *f, const struct msg *r
     return 0;
 }
 
+static int puts_rewind(struct manager *m, struct forward *f, const struct msg *r,
+                       const uint8_t *payload) {
+    if (r->aux > f->req.val_len)
+        return DDICT_EPROTO;
+    forward_put_rewind(f, r);
+    return 0;
+}
+
+/* It was given up before this came. */
+static int asked_rewind(struct manager *m, struct forward *f, const struct msg *r,
+                        const uint8_t *payload) {
+    return put_streams(&f->req) && f->again_ns ? 0 : DDICT_EPROTO;
+}
+
 static int lands_answer(struct manager *m, struct forward *f, const struct msg *r,
                         const uint8_t *payload) {
     block_done(m, f, r);
@@ -435,12 +452,6 @@ static void unsent_leave(struct forward *f, bool cancel) {
     forward_free(f->requester->m, f);
 }
 
-static void puts_leave(struct forward *f, bool cancel) {
-    forward_tell(f, MSG_ABORT, 0);
-    forward_become(f, FORWARD_ASKED);
-    forward_detach(f);
-}
-
 /* The answer may still be for followers. */
 static void asked_leave(struct forward *f, bool cancel) {
     if (cancel || !forward_busy(f))
@@ -499,7 +510,8 @@ static bool part_late(const struct forward_places *p) {
         struct forward *f = p->slot[i];
         /* streams have deadlines of their own */
         if (!f || !f->requester || !f->req.patience_ms ||
-            (f->state != FORWARD_ASKED && f->state != FORWARD_LANDS && f->state != FORWARD_NEW))
+            (f->state != FORWARD_ASKED && f->state != FORWARD_LANDS && f->state != FORWARD_NEW &&
+             f->state != FORWARD_REWINDS))
             continue;
         f->age_ms += DD_LATE_MS;
         if (f->age_ms > (uint64_t)f->req.patience_ms + DD_LATE_MS)
@@ -524,8 +536,12 @@ void forwards_end(struct requester *a) {
 static const struct state_row rows[FORWARD_STATE_N] = {
     [FORWARD_NEW] = {.leave = unsent_leave},
     [FORWARD_FOLLOWS] = {.leave = unsent_leave},
-    [FORWARD_PUTS] = {.answer = puts_answer, .leave = puts_leave},
-    [FORWARD_ASKED] = {.answer = asked_answer, .stream = asked_stream, .leave = asked_leave},
+    [FORWARD_REWINDS] = {.answer = puts_answer, .rewind = puts_rewind, .leave = forward_put_leave},
+    [FORWARD_PUTS] = {.answer = puts_answer, .leave = forward_put_leave},
+    [FORWARD_ASKED] = {.answer = asked_answer,
+                       .stream = asked_stream,
+                       .rewind = asked_rewind,
+                       .leave = asked_leave},
     [FORWARD_LANDS] = {.answer = lands_answer, .leave = asked_leave},
     [FORWARD_PASSES] = {.piece = passes_data, .broken = passes_data, .leave = passes_leave},
     [FORWARD_FILLS] = {.piece = fills_piece, .broken = fills_broken, .leave = fills_leave},
@@ -572,6 +588,8 @@ static int forward_answer(struct manager *m, uint32_t from, const struct msg *r,
         faults_step(STEP_HEARD);
     if (r->type == MSG_REPLY)
         return reply_in(m, f, r, payload);
+    if (r->type == MSG_REWIND)
+        return rows[f->state].rewind ? rows[f->state].rewind(m, f, r, payload) : DDICT_EPROTO;
     return f->rma_read ? rma_read_heard(f->rma_read, r) : data_in(m, f, r, payload);
 }
 

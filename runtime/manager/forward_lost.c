@@ -39,6 +39,8 @@ static bool forward_repeats(const struct manager *m, const struct forward *f) {
         return false;
     if (f->state == FORWARD_PASSES)
         return type == MSG_GET || forward_has_result(f); /* the same value goes on where it was */
+    if (f->state == FORWARD_PUTS || f->state == FORWARD_REWINDS)
+        return forward_has_result(f); /* the client still has the value */
     return (f->state == FORWARD_ASKED || forward_has_block(f)) &&
            (forward_reads(f) || forward_has_result(f));
 }
@@ -72,6 +74,7 @@ static void forward_renew(struct manager *m, struct forward *f, struct peer *p) 
     f->via = 0;
     f->caches = false;
     f->got = 0;
+    f->told = 0;
     again_add(p, f);
     if (a && requester_idle(a))
         forwards_took(a);

@@ -4,8 +4,8 @@
  * and followers are answered with DDICT_ELOST. A get or head in ASKED becomes NEW and is sent once
  * more, over a new connection: it changes nothing, and its key was kept. With --restarts so are all
  * that were sent as a whole, and those whose value was on its way, up to DD_PEER_TRIES times in a
- * row: the owner makes no change twice, and a value goes on behind what the requester has of it.
- * What a life before had asked is asked in the same way.
+ * row: the owner makes no change twice, and a value goes on behind what the requester has of it, or
+ * the owner of a put. What a life before had asked is asked in the same way.
  */
 #ifndef DDICT_MANAGER_FORWARD_LOST_H
 #define DDICT_MANAGER_FORWARD_LOST_H

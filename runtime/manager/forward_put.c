@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* forward_put.c - the pieces of a put that goes on to its owner: PUTS in the picture of forward.c. */
+/* forward_put.c - the pieces of a put that goes on to its owner: PUTS and REWINDS in the picture of
+ * forward.c. */
 #include "forward_put.h"
 
+#include "forward_end.h"
+#include "forward_reply.h"
+#include "forward_send.h"
 #include "forward_table.h"
 #include "manager.h"
 #include "peer_client.h"
+#include "requester.h"
+#include "stream_in.h"
 
 #include <errno.h>
 
@@ -12,13 +18,12 @@ uint32_t forward_put_owner(const struct forward *f) {
     return f->from;
 }
 
-bool forward_put_full(const struct forward *f) {
-    return peer_full(f->peer, f->via);
+bool forward_put_takes(const struct forward *f) {
+    return f->state == FORWARD_PUTS;
 }
 
-static void put_ended(struct forward *f) {
-    if (f->state == FORWARD_PUTS)
-        forward_become(f, FORWARD_ASKED);
+bool forward_put_full(const struct forward *f) {
+    return peer_full(f->peer, f->via);
 }
 
 int forward_put_data(struct forward *f, const struct msg *m, const uint8_t *payload) {
@@ -26,14 +31,59 @@ int forward_put_data(struct forward *f, const struct msg *m, const uint8_t *payl
     r.id = f->id;
     r.flags |= MSGF_HOP;
     r.manager = f->from;
+    r.rewind = f->told;
     if (m->flags & MSGF_LAST)
-        put_ended(f);
+        forward_become(f, FORWARD_ASKED);
     int e = peer_send(f->peer, f->via, &r, payload, m->len - MSG_HEADER);
     return e == -ENOMEM ? e : 0;
 }
 
 void forward_put_abort(struct forward *f) {
-    if (f->state == FORWARD_PUTS)
-        forward_tell(f, MSG_ABORT, 0);
-    put_ended(f);
+    struct manager *m = f->requester->m;
+    forward_fail(f, -ECANCELED, "put was given up by its sender");
+    if (f->state == FORWARD_NEW) /* it was not sent again yet */
+        forward_free(m, f);
+    else
+        forward_put_leave(f, true);
+}
+
+void forward_put_leave(struct forward *f, bool cancel) {
+    forward_tell(f, MSG_ABORT, 0);
+    forward_become(f, FORWARD_ASKED);
+    forward_detach(f);
+}
+
+void forward_put_rewind(struct forward *f, const struct msg *r) {
+    struct msg out = {.type = MSG_REWIND,
+                      .id = f->req.id,
+                      .aux = r->aux,
+                      .manager = f->from,
+                      .rewind = ++f->rewind};
+    forward_become(f, FORWARD_PUTS);
+    f->told = r->rewind;
+    if (put_in_rewind(f->requester, &f->req, f, r->aux, f->rewind) < 0) {
+        forward_fail(f, -ENOMEM, NULL);
+        forward_put_leave(f, true);
+        return;
+    }
+    requester_send(f->requester, &out, NULL, 0);
+}
+
+/* Pieces of it will come that the owner has lost. A queue has no order between calls. */
+static bool comes_again(const struct forward *f) {
+    return put_streams(&f->req) && !(f->req.flags & MSGF_APPEND) && f->again_ns &&
+           (f->state == FORWARD_REWINDS || f->state == FORWARD_PUTS);
+}
+
+void forward_puts_overtaken(struct forward *by) {
+    struct forward **bucket = by->requester->m->forward_table->write, *next;
+    for (struct forward *f = bucket[by->hash % FORWARD_BUCKETS]; f; f = next) {
+        next = f->same_next;
+        if (f->requester != by->requester || f->hash != by->hash || f->from != by->from ||
+            !comes_again(f))
+            continue;
+        forward_fail(f, DDICT_ELOST,
+                     "a later change of its key was made while its value was sent again");
+        forward_put_leave(f, true);
+    }
 }

@@ -2,6 +2,7 @@
 /* forward_route.c - by which connection of a peer a forward goes. */
 #include "forward_route.h"
 
+#include "forward_put.h"
 #include "forward_table.h"
 #include "manager.h"
 #include "peer_client.h"
@@ -24,6 +25,8 @@ unsigned forward_route(struct manager *m, struct peer *p, const struct msg *req,
 void forward_route_keep(struct manager *m, struct forward *f) {
     if (!type_writes(f->req.type))
         return;
+    if (forwards_return(m))
+        forward_puts_overtaken(f);
     bucket_add(m->forward_table->write, f);
     m->forward_table->writes_aside += f->via != 0;
 }

@@ -42,7 +42,9 @@ int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
     if (req->type == MSG_GET)
         f->epoch = m->frozen;
     struct msg r = request_of(f);
-    forward_become(f, put_streams(req) ? FORWARD_PUTS : FORWARD_ASKED);
+    forward_become(f, !put_streams(req) ? FORWARD_ASKED
+                      : f->again_ns     ? FORWARD_REWINDS
+                                        : FORWARD_PUTS);
     if (f->state == FORWARD_PUTS)
         e = put_in_pass(f->requester, req, f);
     if (e == 0)
@@ -50,5 +52,9 @@ int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
     if (faults.on && f->entry && f->entry->id)
         faults_step(STEP_SENT);
     f->position = peer_position(p);
-    return e < 0 && e != -ENOMEM && e != DDICT_EPROTO ? DDICT_ELOST : e;
+    if (e == 0 || e == -ENOMEM || e == DDICT_EPROTO)
+        return e;
+    /* its pieces are known: with what else was sent over that connection it is sent again */
+    return f->state == FORWARD_PUTS && forwards_return(m) && forward_has_result(f) ? 0
+                                                                                   : DDICT_ELOST;
 }

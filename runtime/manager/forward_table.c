@@ -21,10 +21,10 @@
 #define ID_INDEX(id) ((uint32_t)(id))
 
 static const char *const state_names[FORWARD_STATE_N] = {
-    [FORWARD_NEW] = "new",     [FORWARD_FOLLOWS] = "follows", [FORWARD_PUTS] = "puts",
-    [FORWARD_ASKED] = "asked", [FORWARD_LANDS] = "lands",     [FORWARD_PASSES] = "passes",
-    [FORWARD_FILLS] = "fills", [FORWARD_PIECE] = "piece",     [FORWARD_DROPS] = "drops",
-    [FORWARD_OVER] = "over",
+    [FORWARD_NEW] = "new",       [FORWARD_FOLLOWS] = "follows", [FORWARD_REWINDS] = "rewinds",
+    [FORWARD_PUTS] = "puts",     [FORWARD_ASKED] = "asked",     [FORWARD_LANDS] = "lands",
+    [FORWARD_PASSES] = "passes", [FORWARD_FILLS] = "fills",     [FORWARD_PIECE] = "piece",
+    [FORWARD_DROPS] = "drops",   [FORWARD_OVER] = "over",
 };
 
 int forwards_init(struct manager *m) {
@@ -252,6 +252,8 @@ static bool request_returns(const struct manager *m, const struct msg *req) {
     unsigned type = req->type;
     bool reads = type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
                  type == MSG_STATS || type == MSG_EVENTS;
+    if (type == MSG_PUT && req->flags & MSGF_STREAM)
+        return false; /* its value is on its way */
     return reads ? req->len == MSG_HEADER + req->key_len
                  : request_changes(req) && !part_full(&m->forward_table->changes);
 }

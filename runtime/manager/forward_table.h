@@ -13,14 +13,15 @@
 enum forward_state {
     FORWARD_NEW,     /* not sent, or to be sent again */
     FORWARD_FOLLOWS, /* not sent, without id and peer: will get its leader's answer */
-    FORWARD_PUTS,    /* sent, except for pieces of its value */
-    FORWARD_ASKED,   /* sent completely; no answer yet */
-    FORWARD_LANDS,   /* the answer, with the whole value, is being received into the block */
-    FORWARD_PASSES,  /* the value comes in pieces, which go on to the requester's lane */
-    FORWARD_FILLS,   /* the value comes in pieces, which go into the block */
-    FORWARD_PIECE,   /* as FILLS, and a piece is being received into the block */
-    FORWARD_DROPS,   /* the value comes in pieces, which nobody wants */
-    FORWARD_OVER,    /* the block was handed over; only forward_free() remains */
+    FORWARD_REWINDS, /* a put in pieces, sent again: the owner will say from where; pieces are dropped */
+    FORWARD_PUTS,   /* sent, except for pieces of its value */
+    FORWARD_ASKED,  /* sent completely; no answer yet */
+    FORWARD_LANDS,  /* the answer, with the whole value, is being received into the block */
+    FORWARD_PASSES, /* the value comes in pieces, which go on to the requester's lane */
+    FORWARD_FILLS,  /* the value comes in pieces, which go into the block */
+    FORWARD_PIECE,  /* as FILLS, and a piece is being received into the block */
+    FORWARD_DROPS,  /* the value comes in pieces, which nobody wants */
+    FORWARD_OVER,   /* the block was handed over; only forward_free() remains */
     FORWARD_STATE_N
 };
 
@@ -45,6 +46,9 @@ struct forward {
     bool queued;
     /* when it was last sent again, after the connection was lost; 0: never */
     uint64_t again_ns;
+    /* of a put in pieces: numbers of the last REWIND, to its lane, and from the owner by this
+     * connection */
+    uint32_t rewind, told;
     uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
     struct store_ref block;
     bool caches;               /* the block is to become a cached item */
@@ -85,10 +89,10 @@ struct forwards {
     uint32_t writes_aside;
 };
 
-/* It changes something, and is sent in one message. */
+/* It changes something. */
 static inline bool request_changes(const struct msg *req) {
-    bool put = req->type == MSG_PUT && !(req->flags & MSGF_STREAM);
-    return put || req->type == MSG_POP || req->type == MSG_DEL || req->type == MSG_CLEAR;
+    return req->type == MSG_PUT || req->type == MSG_POP || req->type == MSG_DEL ||
+           req->type == MSG_CLEAR;
 }
 static inline bool forward_changes(const struct forward *f) {
     return request_changes(&f->req);

@@ -31,6 +31,8 @@
 #define LEDGER_SOURCE (1ull << 63)
 /* in ledger_pass.upto: all of it stands in CQ, or why it ends before */
 #define LEDGER_OVER UINT64_MAX
+/* in ledger_entry.client: not a client, but another manager */
+#define LEDGER_PROXY (1ull << 63)
 /* in ledger_entry.seq: not a request, but more of the payload of the one with this number */
 #define LEDGER_PART (1ull << 63)
 
@@ -51,7 +53,7 @@ struct ledger_entry {
     union {
         uint8_t part[LEDGER_BYTES];
         struct {
-            uint64_t client;   /* whose */
+            uint64_t client;   /* whose; LEDGER_PROXY: of a PUT whose value comes over a connection */
             uint64_t deadline; /* ns of clock_ns() */
             /* offset of the item that answers it, which is pinned; of a PUT: of its block, which is
              * reserved; 0: not known yet */

@@ -28,6 +28,7 @@
 #include "rma_export.h"
 #include "rooms.h"
 #include "stats.h"
+#include "stream_in.h"
 #include "subscriptions.h"
 #include "supmsg.h"
 #include "transit.h"
@@ -418,6 +419,7 @@ static void manager_close(struct manager *m) {
     aside_end(m);
     peers_end(m);
     peer_servers_end(m);
+    puts_free(m);
     fabric_close(m->fabric); /* calls the done() that are left: they give up pins of the store */
     prefetch_free(m);
     cache_free(m);

@@ -216,10 +216,11 @@ struct manager {
     struct timer unstall;     /* when stalled lanes and parked requests are tried again */
     struct timer late;        /* ends forwards whose time is over */
     struct freeze *freeze;
-    bool shut;               /* writes are refused: not OPEN */
-    uint64_t frozen;         /* epoch while FROZEN, else 0 */
-    unsigned puts_open;      /* streamed puts that have not ended */
-    struct rma_export *lent; /* values that other managers are reading */
+    bool shut;                /* writes are refused: not OPEN */
+    uint64_t frozen;          /* epoch while FROZEN, else 0 */
+    unsigned puts_open;       /* streamed puts that have not ended */
+    struct put_in *puts_kept; /* those of proxies whose connections have ended */
+    struct rma_export *lent;  /* values that other managers are reading */
     struct cache_room *cache;
     struct prefetch *prefetch;
     struct io_handler sup, listener;

@@ -74,7 +74,7 @@ static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
 static int peer_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->moved_ns = p->m->now;
-    if (m->type != MSG_REPLY && m->type != MSG_DATA)
+    if (m->type != MSG_REPLY && m->type != MSG_DATA && m->type != MSG_REWIND)
         return DDICT_EPROTO;
     if (faults.on && faults_cut_each())
         return -ECONNRESET;

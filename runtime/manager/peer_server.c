@@ -129,8 +129,15 @@ static bool is_asking(unsigned type) {
            type != MSG_TOOK;
 }
 
+/* What an older connection has of its value is kept when that is freed, at the end of the turn. */
+static bool is_early(const struct peer_server *in, const struct msg *m) {
+    return m->type == MSG_PUT && m->flags & MSGF_STREAM && m->flags & MSGF_AGAIN && in->a.m->reap;
+}
+
 /* request_take() of a message. */
 static int peer_server_take(struct peer_server *in, const struct msg *m, const uint8_t *payload) {
+    if (is_early(in, m))
+        return TAKE_LATER;
     if (!in->a.m->setup->results && !(m->flags & MSGF_AGAIN))
         return request_take(&in->a, m, payload);
     if (!in->first && !in->settled && !(m->flags & MSGF_AGAIN) && is_asking(m->type)) {

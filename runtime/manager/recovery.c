@@ -16,7 +16,7 @@
  * again: it is answered DDICT_ELOST, as if that had been the answer.
  *
  * A value that comes in pieces has an entry, too, until SQ head has passed its last piece: it goes on
- * where it was.
+ * where it was. One that came over a connection waits until its proxy asks for it again.
  *
  * An entry whose record SQ head has not passed was about to be made: it ends, and the record stays.
  * But the entry of a change at another manager that has its id is the source from then on: nobody
@@ -38,6 +38,7 @@
 #include "ledger.h"
 #include "queues.h"
 #include "requester.h"
+#include "results.h"
 #include "stream_in.h"
 #include <base/clock.h>
 #include <base/log.h>
@@ -313,8 +314,21 @@ static bool entry_counts(struct lane_client *c, const struct ledger_entry *e) {
     return (int64_t)(c->lane.sq.pos - e->at) > 0 || (e->id && record_pass(c, e));
 }
 
+/* A value in pieces of a proxy: it is there until that asks again. */
+static void entry_revive(struct manager *m, struct ledger_entry *e) {
+    struct store_ref ref;
+    bool there = e->value && e->value != VALUE_LOST && !result_is_there(m, e->client, e->req.id) &&
+                 store_item_at(m->store, e->value, &ref) == 0;
+    if (!there || put_in_revive(m, e, &ref) < 0)
+        entry_end(m, e);
+}
+
 /* Take a request that waited again, with what is left of its time. */
 static void entry_resume(struct manager *m, struct ledger_entry *e) {
+    if (e->client & LEDGER_PROXY) {
+        entry_revive(m, e);
+        return;
+    }
     struct lane_client *c = lane_client_find(m, e->client);
     if (!entry_counts(c, e)) {
         entry_end(m, e);

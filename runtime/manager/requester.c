@@ -38,6 +38,10 @@ struct ledger_entry *requester_enter(struct requester *a, const struct msg *req,
     struct ledger_entry *e = m->resumed;
     uint32_t n = value ? req->len - MSG_HEADER - req->key_len : 0;
     m->resumed = NULL;
+    if (e && a->kind == REQUESTER_PEER) { /* its proxy sends it again */
+        ledger_end(m->setup->ledger, e);
+        return NULL;
+    }
     if (e)
         e->deadline = deadline; /* of a value in pieces: it waits from now on */
     if (e || !m->setup->ledger || !key || a->kind != REQUESTER_LANE)

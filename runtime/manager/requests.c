@@ -100,7 +100,7 @@ static int put_inline(struct requester *a, const struct request *q) {
     memcpy(ref.value, q->payload + m->key_len, m->val_len);
     int full = store_fill(a->m->store, &ref, m->val_len);
     if (full == -EAGAIN)
-        return put_in_hold(a, m, &ref, began);
+        return put_in_await(a, m, &ref, began);
     if (full < 0) {
         request_failed(a, m, full);
         store_abort(a->m->store, &ref);
@@ -111,7 +111,10 @@ static int put_inline(struct requester *a, const struct request *q) {
 }
 
 static int take_put(struct requester *a, const struct request *q) {
-    return q->m->flags & MSGF_STREAM ? put_in_begin(a, q->m, q->key) : put_inline(a, q);
+    if (!(q->m->flags & MSGF_STREAM))
+        return put_inline(a, q);
+    return q->m->flags & MSGF_AGAIN && a->kind == REQUESTER_PEER ? put_in_again(a, q->m, q->key)
+                                                                 : put_in_begin(a, q->m, q->key);
 }
 
 /*
@@ -388,6 +391,8 @@ static int take_cancel(struct requester *a, const struct request *q) {
     if (!pending_cancel(a, id, -ECANCELED) && !forward_cancel(a, id) && !freeze_cancel(a, id) &&
         !rma_export_cancel(a, id, -ECANCELED))
         stream_out_cancel(a, id, -ECANCELED);
+    if (a->puts)
+        put_in_over(a, id);
     a->m->now = clock_ns(); /* the search may have gone through thousands */
     return TAKE_DONE;
 }
@@ -464,7 +469,7 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
         return TAKE_DONE;
     if (to != mg->setup->id)
         return take_elsewhere(a, &q, to);
-    if (mg->shut && row->writes && !mg->resumed) {
+    if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m)) {
         int e = put_refused(a, m);
         if (e >= 0)
             freeze_refuse(a, m);

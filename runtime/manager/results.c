@@ -6,6 +6,7 @@
 #include "manager.h"
 #include "requester.h"
 #include "requests.h"
+#include "stream_in.h"
 #include "stream_out.h"
 
 #include <stdlib.h>
@@ -31,6 +32,10 @@ static void item_drop(struct manager *m, struct result *r) {
 static struct result *result_find(const struct manager *m, uint64_t who, uint64_t id) {
     struct result *r = result_fits(id) ? &results_of(m, who)->at[(uint32_t)id] : NULL;
     return r && id && r->id == id ? r : NULL;
+}
+
+bool result_is_there(const struct manager *m, uint64_t who, uint64_t id) {
+    return m->setup->results && result_find(m, who, id);
 }
 
 static void result_write(struct results *p, struct result *r, uint64_t id, uint64_t version,
@@ -100,16 +105,12 @@ bool results_connect(struct manager *m, uint32_t proxy, uint32_t life) {
     return true;
 }
 
-/* Whether it was asked for before `id`. Numbers of ids begin anew after the last. */
-static bool is_before(const struct result *r, uint64_t id) {
-    return (int32_t)((uint32_t)(id >> 32) - (uint32_t)(r->id >> 32)) > 0;
-}
-
 void results_settle(struct manager *m, uint32_t proxy, uint64_t id) {
     struct results *p = results_of(m, proxy);
     for (uint64_t k = 0; k < p->top; k++)
-        if (!p->at[k].asked && is_before(&p->at[k], id))
+        if (!p->at[k].asked && id_is_before(p->at[k].id, id))
             item_drop(m, &p->at[k]);
+    puts_settle(m, OF_PROXY | proxy, id);
 }
 
 void results_took(struct requester *a, uint64_t id) {
@@ -174,12 +175,17 @@ static bool is_change(const struct msg *m) {
            (m->type == MSG_DATA && m->flags & MSGF_LAST);
 }
 
+/* Pieces of its value follow: only what is asked again waits to be told from where. */
+static bool is_first_part(const struct msg *m) {
+    return m->type == MSG_PUT && m->flags & MSGF_STREAM && !(m->flags & MSGF_AGAIN);
+}
+
 int results_take(struct requester *a, const struct msg *m, const uint8_t *payload) {
     if (!is_change(m))
         return request_take(a, m, payload);
     /* without AGAIN, too: the connection may be older than one by which it was asked again */
     if (m->type != MSG_DATA && result_answer(a, m))
-        return TAKE_DONE;
+        return is_first_part(m) ? put_in_pass(a, m, NULL) : TAKE_DONE;
     results_begin(a, m->id);
     int e = request_take(a, m, payload);
     store_begin(a->m->store, NULL); /* no other change is its */

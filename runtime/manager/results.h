@@ -25,6 +25,10 @@ struct results {   /* of one proxy */
     struct result at[DD_RESULTS];
 };
 
+/* Whether it was asked for before `id`. Numbers of ids begin anew after the last. */
+static inline bool id_is_before(uint64_t asked, uint64_t id) {
+    return (int32_t)((uint32_t)(id >> 32) - (uint32_t)(asked >> 32)) > 0;
+}
 /* Whether a request with this id can have a result. */
 static inline bool result_fits(uint64_t id) {
     return (uint32_t)id < DD_RESULTS;
@@ -42,6 +46,7 @@ bool results_connect(struct manager *m, uint32_t proxy, uint32_t life);
 /* It asks this for the first time, so it has asked for all before that it asks again: popped values
  * that it did not ask for are with it. */
 void results_settle(struct manager *m, uint32_t proxy, uint64_t id);
+bool result_is_there(const struct manager *m, uint64_t who, uint64_t id);
 /* request_take() for a message of a proxy. */
 int results_take(struct requester *a, const struct msg *m, const uint8_t *payload);
 /* The next change is made for request id of this proxy. */

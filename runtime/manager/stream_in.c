@@ -4,6 +4,11 @@
  * their block. The block is reserved at the header and published with the last piece. A put_in
  * lives until a piece with LAST or an ABORT has come, even if the put was refused: its pieces are
  * known until its sender has stopped.
+ *
+ * Where a put goes on to another manager whose connection ended, its pieces are dropped until the
+ * owner says how much it has. Then the client is asked for the rest (REWIND): pieces with an older
+ * number of REWINDs were on their way before. The owner keeps what it has of such a put, without its
+ * requester, until the proxy asks for it again (PROTOCOL 12).
  */
 #include "stream_in.h"
 
@@ -13,6 +18,7 @@
 #include "manager.h"
 #include "record_rate.h"
 #include "requester.h"
+#include "results.h"
 #include "rooms.h"
 #include <base/clock.h>
 #include <base/copy.h>
@@ -26,7 +32,8 @@
 
 struct put_in {
     struct put_in *next;
-    struct requester *requester;
+    struct manager *m;
+    struct requester *requester; /* NULL: its connection has ended; in manager.puts_kept */
     struct msg req;
     enum { PUT_FILLS, PUT_PASSES, PUT_PARKED, PUT_REFUSED } state;
     uint32_t to;          /* PUT_PARKED */
@@ -37,9 +44,14 @@ struct put_in {
     /* refused while landing: the block is given up when the piece is in */
     bool doomed;
     struct forward *forward; /* PUT_PASSES: sends the pieces on */
-    /* PUT_FILLS of a lane: in the ledger, a later life goes on with it; NULL: none can, it is held */
+    /* PUT_FILLS: in the ledger, a later life goes on with it; NULL: none can, it is held */
     struct ledger_entry *entry;
-    bool again;          /* the piece that comes next may be in the block already */
+    bool held;        /* it is counted among those with which no later life can go on */
+    bool again;       /* the piece that comes next may be in the block already */
+    uint32_t rewind;  /* number of the last REWIND that its sender was told; 0: none */
+    /* PUT_PASSES, or refused then: the last piece has come, at any time, so its sender gives up by
+     * CANCEL and sends nothing more; the last one since the last REWIND, and it was dropped */
+    bool closed, dropped;
     uint64_t got, began; /* bytes so far; when the put began */
     struct timer timer;
 };
@@ -58,17 +70,30 @@ static struct put_in *put_in_find(struct requester *a, uint64_t id) {
 }
 
 /* --- a later life --- */
+static void put_in_hold(struct put_in *p, bool held) {
+    if (p->held != held)
+        manager_holds(p->m, held ? 1 : -1);
+    p->held = held;
+}
+
 /* Its entry is made: what it names is the later life's to go on with. */
 static void put_in_entered(struct put_in *p, struct ledger_entry *e) {
     p->entry = e;
     e->value = p->ref.off;
-    manager_holds(p->requester->m, -1);
+    put_in_hold(p, false);
 }
 
 static void put_in_enter(struct put_in *p, const uint8_t *key) {
-    /* a value in the spill is held: what else is known of it dies with the manager */
-    struct ledger_entry *e =
-        p->ref.fill ? NULL : requester_enter(p->requester, &p->req, key, NULL, p->began);
+    struct requester *a = p->requester;
+    struct ledger_entry *e = NULL;
+    if (p->ref.fill) /* a value in the spill is held: what else is known of it dies with the manager */
+        return;
+    if (a->kind == REQUESTER_LANE)
+        e = requester_enter(a, &p->req, key, NULL, p->began);
+    else if (proxy_returns(a, MSG_PUT, p->req.id)) {
+        manager_ledger_look(p->m);
+        e = ledger_add(p->m->setup->ledger, a->who, 0, p->began, &p->req, key, NULL, 0);
+    }
     if (e)
         put_in_entered(p, e);
 }
@@ -77,8 +102,8 @@ static void put_in_enter(struct put_in *p, const uint8_t *key) {
 static void put_in_leave(struct put_in *p) {
     if (!p->entry)
         return;
-    manager_holds(p->requester->m, 1);
-    ledger_end(p->requester->m->setup->ledger, p->entry);
+    put_in_hold(p, true);
+    ledger_end(p->m->setup->ledger, p->entry);
     p->entry = NULL;
 }
 
@@ -86,7 +111,7 @@ static void put_in_leave(struct put_in *p) {
 static void put_in_note(struct put_in *p, bool last) {
     if (!p->entry)
         return;
-    if (last)
+    if (last && p->requester->ops->position)
         p->entry->end = p->requester->ops->position(p->requester);
     __atomic_store_n(&p->entry->got, p->got, __ATOMIC_RELEASE);
 }
@@ -94,17 +119,21 @@ static void put_in_note(struct put_in *p, bool last) {
 static void put_in_refuse(struct put_in *p, int status, const char *text) {
     put_in_leave(p); /* before its block: the ledger names no free one */
     if (p->state == PUT_FILLS)
-        p->requester->m->puts_open--;
+        p->m->puts_open--;
     if (p->state == PUT_FILLS && !p->landing)
-        store_abort(p->requester->m->store, &p->ref);
+        store_abort(p->m->store, &p->ref);
     p->doomed = p->state == PUT_FILLS && p->landing;
     p->state = PUT_REFUSED;
-    timer_clear(&p->requester->m->timers, &p->timer);
+    timer_clear(&p->m->timers, &p->timer);
     requester_reply(p->requester, &p->req, status, text);
 }
 
+static struct put_in *put_in_of(struct timer *t) {
+    return (struct put_in *)(void *)((char *)t - offsetof(struct put_in, timer));
+}
+
 static void put_in_late(struct timer *t) {
-    struct put_in *p = (struct put_in *)(void *)((char *)t - offsetof(struct put_in, timer));
+    struct put_in *p = put_in_of(t);
     const struct requester *a = p->requester;
     /* The end of the value may be in its lane, behind answers that it has not read. While a piece
      * lands, the block can't be given up anyway, and whether its bytes come is the connection's. */
@@ -117,32 +146,42 @@ static void put_in_late(struct timer *t) {
 static void put_in_free(struct put_in *p) { /* it is the first in the list */
     p->requester->puts = p->next;
     if (p->state == PUT_FILLS)
-        p->requester->m->puts_open--;
-    timer_clear(&p->requester->m->timers, &p->timer);
+        p->m->puts_open--;
+    timer_clear(&p->m->timers, &p->timer);
     if (p->doomed)
-        store_abort(p->requester->m->store, &p->ref);
-    if (!p->entry)
-        manager_holds(p->requester->m, -1);
+        store_abort(p->m->store, &p->ref);
+    put_in_hold(p, false);
     free(p);
 }
 
-static int put_in_new(struct requester *a, const struct msg *m, struct put_in **out) {
+/* Whether another one with this id may begin. */
+static int puts_look_up(const struct requester *a, uint64_t id) {
     unsigned n = 0;
-    for (struct put_in *p = a->puts; p; p = p->next, n++)
-        if (p->req.id == m->id)
+    for (const struct put_in *p = a->puts; p; p = p->next, n++)
+        if (p->req.id == id)
             return DDICT_EPROTO;
-    if (n >= PUTS_MAX)
-        return DDICT_EPROTO;
-    struct put_in *p = calloc(1, sizeof *p);
-    if (!p)
-        return -ENOMEM;
+    return n < PUTS_MAX ? 0 : DDICT_EPROTO;
+}
+
+static void put_in_add(struct requester *a, struct put_in *p) {
     p->requester = a;
-    p->req = *m;
-    p->began = clock_ns();
     p->timer.fire = put_in_late;
     p->next = a->puts;
     a->puts = p;
-    manager_holds(a->m, 1);
+}
+
+static int put_in_new(struct requester *a, const struct msg *m, struct put_in **out) {
+    int e = puts_look_up(a, m->id);
+    if (e < 0)
+        return e;
+    struct put_in *p = calloc(1, sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    p->m = a->m;
+    p->req = *m;
+    p->began = clock_ns();
+    put_in_add(a, p);
+    put_in_hold(p, true);
     *out = p;
     return 0;
 }
@@ -207,18 +246,9 @@ int put_in_pass(struct requester *a, const struct msg *m, struct forward *f) {
     return 0;
 }
 
-void put_in_forget(struct requester *a, const struct forward *f) {
-    for (struct put_in *p = a->puts; p; p = p->next) {
-        if (p->state == PUT_PASSES && p->forward == f) {
-            p->state = PUT_REFUSED;
-            p->forward = NULL;
-        }
-    }
-}
-
 void *put_in_place(struct requester *a, const struct msg *m) {
     struct put_in *p = put_in_find(a, m->id);
-    if (!p || p->state != PUT_FILLS || m->aux != p->got ||
+    if (!p || p->state != PUT_FILLS || m->rewind != p->rewind || m->aux != p->got ||
         m->len - MSG_HEADER > p->req.val_len - p->got)
         return NULL;
     p->landing = true;
@@ -234,6 +264,20 @@ static void put_in_first(struct put_in *p) {
     p->requester->puts = p;
 }
 
+void put_in_forget(struct requester *a, const struct forward *f) {
+    struct put_in *p = a->puts;
+    while (p && (p->state != PUT_PASSES || p->forward != f))
+        p = p->next;
+    if (!p)
+        return;
+    p->state = PUT_REFUSED;
+    p->forward = NULL;
+    if (!p->dropped)
+        return;
+    put_in_first(p); /* nothing more of it comes */
+    put_in_free(p);
+}
+
 /* The last piece is in; p is the first in the list. Its entry ends with the record of that piece,
  * unless the value waits for room: then it is the entry of that. */
 static void put_in_end(struct put_in *p) {
@@ -241,7 +285,7 @@ static void put_in_end(struct put_in *p) {
     struct msg req = p->req;
     struct store_ref ref = p->ref;
     uint64_t began = p->began;
-    bool fills = p->state == PUT_FILLS, held = !p->entry;
+    bool fills = p->state == PUT_FILLS, held = p->held;
     if (held)
         manager_holds(a->m, 1); /* until its last piece leaves the ring */
     a->m->resumed = p->entry;
@@ -249,6 +293,10 @@ static void put_in_end(struct put_in *p) {
     if (fills)
         a->m->up->commit(a, &req, &ref, began);
     requester_taken(a, req.id);
+    if (a->m->resumed && a->kind == REQUESTER_PEER) {
+        ledger_end(a->m->setup->ledger, a->m->resumed); /* it has a result, or is refused */
+        a->m->resumed = NULL;
+    }
     if (a->m->resumed) /* its lane is gone */
         requester_entry_end(a->m, &a->m->resumed);
     if (held)
@@ -281,6 +329,14 @@ int put_in_rest(struct requester *a, const struct msg *m, uint64_t got) {
     return 0;
 }
 
+/* A piece that was on its way when its sender was told to send the value again. */
+static int put_in_stale(struct put_in *p, const struct msg *m) {
+    if ((int32_t)(m->rewind - p->rewind) > 0)
+        return DDICT_EPROTO; /* it was not told so */
+    p->closed |= m->flags & MSGF_LAST;
+    return 0;
+}
+
 int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload) {
     struct put_in *p = put_in_find(a, m->id);
     uint32_t len = m->len - MSG_HEADER;
@@ -294,6 +350,13 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     }
     if (faults.on)
         faults_sleep(faults.piece_ms);
+    if (m->rewind != p->rewind)
+        return put_in_stale(p, m);
+    if (p->state == PUT_PASSES && !forward_put_takes(p->forward)) {
+        p->closed |= last;
+        p->dropped |= last;
+        return 0;
+    }
     if (p->again && m->aux != p->got && m->aux == p->got - len)
         len = 0; /* its record had not left SQ */
     else if (m->aux != p->got || len > p->req.val_len - p->got)
@@ -314,6 +377,8 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
         copy_value(p->ref.value + p->got, payload, len, p->req.val_len);
     p->got += len;
     put_in_note(p, last);
+    if (faults.on && a->kind == REQUESTER_PEER)
+        faults_step(STEP_TAKEN);
     /* it made progress */
     if (p->timer.pos)
         timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull);
@@ -330,7 +395,7 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     return 0;
 }
 
-int put_in_hold(struct requester *a, const struct msg *m, struct store_ref *ref, uint64_t began) {
+int put_in_await(struct requester *a, const struct msg *m, struct store_ref *ref, uint64_t began) {
     struct put_in *p;
     int e = put_in_new(a, m, &p);
     if (e == 0 && timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0) {
@@ -383,14 +448,21 @@ bool put_in_abort(struct requester *a, uint64_t id) {
     struct put_in *p = put_in_find(a, id);
     if (!p)
         return false; /* its last piece has come */
+    struct forward *f = p->state == PUT_PASSES ? p->forward : NULL;
     if (p->state == PUT_PARKED)
         requester_reply(a, &p->req, -ECANCELED, "put was given up by its sender");
-    else if (p->state == PUT_PASSES)
-        forward_put_abort(p->forward);
     else if (p->state == PUT_FILLS)
         put_in_refuse(p, -ECANCELED, "put was given up by its sender");
     put_in_free(p);
+    if (f)
+        forward_put_abort(f);
     return true;
+}
+
+void put_in_over(struct requester *a, uint64_t id) {
+    const struct put_in *p = put_in_find(a, id);
+    if (p && p->closed)
+        put_in_abort(a, id);
 }
 
 bool put_in_cancel(struct requester *a, uint64_t id) {
@@ -408,9 +480,156 @@ void put_in_dropped(struct requester *a, const struct msg *m, bool last) {
         put_in_free(p);
 }
 
+/* --- asked for again --- */
+int put_in_rewind(struct requester *a, const struct msg *req, struct forward *f, uint64_t from,
+                  uint32_t rewind) {
+    struct put_in *p = put_in_find(a, req->id);
+    int e = 0;
+    if (!p && (e = put_in_new(a, req, &p)) == 0)
+        p->closed = true; /* its last piece has gone to the owner */
+    if (e < 0)
+        return e;
+    p->state = PUT_PASSES;
+    p->forward = f;
+    p->got = from;
+    p->rewind = rewind;
+    p->dropped = false;
+    return 0;
+}
+
+/* Its proxy does not ask for it any more. */
+static void kept_end(struct put_in **at) {
+    struct put_in *p = *at;
+    *at = p->next;
+    timer_clear(&p->m->timers, &p->timer);
+    ledger_end(p->m->setup->ledger, p->entry); /* before its block: the ledger names no free one */
+    store_abort(p->m->store, &p->ref);
+    p->m->puts_open--;
+    free(p);
+}
+
+static void kept_late(struct timer *t) {
+    struct put_in *p = put_in_of(t), **at = &p->m->puts_kept;
+    while (*at != p)
+        at = &(*at)->next;
+    kept_end(at);
+}
+
+static void kept_add(struct put_in *p) {
+    struct manager *m = p->m;
+    p->requester = NULL;
+    p->timer.fire = kept_late;
+    p->next = m->puts_kept;
+    m->puts_kept = p;
+    if (timer_after(&m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0)
+        kept_end(&m->puts_kept);
+}
+
+/* What the connection that has ended left of this put, or NULL. */
+static struct put_in **kept_find(const struct requester *a, const struct msg *m) {
+    struct put_in **at = &a->m->puts_kept;
+    if (a->kind != REQUESTER_PEER)
+        return NULL;
+    while (*at && ((*at)->entry->client != a->who || (*at)->req.id != m->id))
+        at = &(*at)->next;
+    return *at ? at : NULL;
+}
+
+bool put_in_is_kept(const struct requester *a, const struct msg *m) {
+    return m->flags & MSGF_AGAIN && kept_find(a, m);
+}
+
+static bool kept_is(const struct put_in *p, const struct msg *m, const uint8_t *key) {
+    return p->req.val_len == m->val_len && p->req.tag == m->tag && p->req.key_len == m->key_len &&
+           memcmp(p->ref.item->key, key, m->key_len) == 0;
+}
+
+/* Go on with what is kept of this put. 0: there is nothing; 1; or negative. */
+static int kept_take(struct requester *a, const struct msg *m, const uint8_t *key) {
+    struct put_in **at = kept_find(a, m), *p;
+    int e = puts_look_up(a, m->id);
+    if (!at || e < 0)
+        return e;
+    if (!kept_is(*at, m, key)) {
+        kept_end(at);
+        return 0;
+    }
+    p = *at;
+    *at = p->next;
+    p->req = *m; /* it may have less time */
+    p->rewind = 0;
+    put_in_add(a, p);
+    return 1;
+}
+
+int put_in_again(struct requester *a, const struct msg *m, const uint8_t *key) {
+    int kept = kept_take(a, m, key), e = kept == 0 ? put_in_begin(a, m, key) : 0;
+    if (kept < 0 || e != 0)
+        return kept < 0 ? kept : e;
+    struct put_in *p = put_in_find(a, m->id);
+    if (p->state != PUT_FILLS)
+        return 0; /* it was refused */
+    if (kept && p->got == p->req.val_len) { /* its last piece was in */
+        put_in_end(p);
+        return 0;
+    }
+    if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0) {
+        put_in_refuse(p, -ENOMEM, "manager has no memory");
+        return 0;
+    }
+    struct msg r = {
+        .type = MSG_REWIND, .id = m->id, .aux = p->got, .manager = a->m->setup->id};
+    r.rewind = ++p->rewind;
+    requester_send(a, &r, NULL, 0);
+    return 0;
+}
+
+int put_in_revive(struct manager *m, struct ledger_entry *e, const struct store_ref *ref) {
+    struct put_in *p = calloc(1, sizeof *p);
+    if (!p)
+        return -ENOMEM;
+    *p = (struct put_in){.m = m,
+                         .req = e->req,
+                         .state = PUT_FILLS,
+                         .ref = *ref,
+                         .entry = e,
+                         .got = e->got,
+                         .began = clock_ns()};
+    m->puts_open++;
+    kept_add(p);
+    return 0;
+}
+
+void puts_settle(struct manager *m, uint64_t who, uint64_t id) {
+    for (struct put_in **at = &m->puts_kept; *at;) {
+        const struct put_in *p = *at;
+        if (p->entry->client == who && id_is_before(p->req.id, id))
+            kept_end(at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+void puts_free(struct manager *m) {
+    while (m->puts_kept)
+        kept_end(&m->puts_kept);
+}
+
+/* --- the end of a requester --- */
+static bool put_in_stays(const struct put_in *p) {
+    const struct requester *a = p->requester;
+    return a->kind == REQUESTER_PEER && p->entry && p->state == PUT_FILLS;
+}
+
 void puts_end(struct requester *a) {
     while (a->puts) {
         struct put_in *p = a->puts;
+        if (put_in_stays(p)) {
+            a->puts = p->next;
+            p->landing = false;
+            kept_add(p);
+            continue;
+        }
         put_in_leave(p);
         if (p->state == PUT_FILLS)
             store_abort(a->m->store, &p->ref);

@@ -6,6 +6,7 @@
 #include <manager/answers.h>
 #include <manager/requests.h>
 #include <manager/results.h>
+#include <manager/stream_in.h>
 #include <manager/stream_out.h>
 
 #define PROXY_ID 1u
@@ -16,7 +17,9 @@ static struct manager_page page;
 static struct results results[2];
 static struct requester proxy;
 static unsigned carried_out, answered, refused, given, pins;
-static uint64_t popped; /* the item that the next POP takes */
+static unsigned dropped; /* puts of which the pieces are */
+static uint64_t settled; /* the last id before which nothing is asked again */
+static uint64_t popped;  /* the item that the next POP takes */
 struct faults faults;
 
 /* --- instead of the store, and of what answers --- */
@@ -59,6 +62,15 @@ void requester_reply(struct requester *a, const struct msg *req, int status, con
 }
 void faults_step(enum faults_step step) {
 }
+int put_in_pass(struct requester *a, const struct msg *req, struct forward *f) {
+    ck_assert_ptr_null(f);
+    dropped++;
+    return TAKE_DONE;
+}
+void puts_settle(struct manager *of, uint64_t who, uint64_t id) {
+    ck_assert_uint_eq(who, proxy.who);
+    settled = id;
+}
 int request_take(struct requester *a, const struct msg *req, const uint8_t *payload) {
     struct store_ref ref = {.off = popped};
     carried_out++;
@@ -71,7 +83,8 @@ static void before(void) {
     setup = (struct manager_setup){.page = &page, .results = results, .managers = 2};
     m = (struct manager){.setup = &setup};
     proxy = (struct requester){.m = &m, .kind = REQUESTER_PEER, .who = 1ull << 63 | PROXY_ID};
-    carried_out = answered = refused = given = pins = 0;
+    carried_out = answered = refused = given = pins = dropped = 0;
+    settled = 0;
     popped = 4096;
     ck_assert(results_connect(&m, PROXY_ID, 1));
 }
@@ -97,6 +110,19 @@ START_TEST(a_change_is_made_once_whichever_way_it_comes) {
     ask(MSG_PUT, 0, id_of(2, 3)); /* another request in its place */
     ask(MSG_DEL, MSGF_AGAIN, id_of(3, 0));
     ck_assert(carried_out == 3 && answered == 2);
+}
+END_TEST
+
+/* A put in pieces is made at its last piece. */
+START_TEST(a_put_in_pieces_is_made_once) {
+    ask(MSG_PUT, MSGF_STREAM | MSGF_AGAIN, id_of(1, 2)); /* begins it anew */
+    ck_assert(carried_out == 1 && answered == 0);
+    memset(&results[PROXY_ID].at[2], 0, sizeof results[0].at[2]); /* request_take() here makes it */
+    ask(MSG_DATA, MSGF_LAST, id_of(1, 2));
+    ask(MSG_PUT, MSGF_STREAM | MSGF_AGAIN, id_of(1, 2));
+    ck_assert(carried_out == 2 && answered == 1 && dropped == 0);
+    ask(MSG_PUT, MSGF_STREAM, id_of(1, 2)); /* late, with its pieces behind it */
+    ck_assert(carried_out == 2 && answered == 2 && dropped == 1);
 }
 END_TEST
 
@@ -144,6 +170,7 @@ START_TEST(a_popped_value_is_kept_until_its_proxy_has_it) {
     ck_assert(results_connect(&m, PROXY_ID, 1));
     ask(MSG_POP, 0, id_of(6, 1));
     results_settle(&m, PROXY_ID, id_of(7, 5));
+    ck_assert_uint_eq(settled, id_of(7, 5));
     ck_assert(given == 1 && pins == 2);
     ck_assert(results_connect(&m, PROXY_ID, 1));
     ask(MSG_POP, MSGF_AGAIN, id_of(9, 2));
@@ -167,6 +194,6 @@ START_TEST(numbers_begin_anew) {
 END_TEST
 
 UNIT_MAIN_WITH("manager_results", before, NULL, a_change_is_made_once_whichever_way_it_comes,
-               what_has_no_result_is_carried_out_each_time,
+               a_put_in_pieces_is_made_once, what_has_no_result_is_carried_out_each_time,
                a_later_life_of_the_proxy_asks_for_the_results_of_the_one_before,
                a_popped_value_is_kept_until_its_proxy_has_it, numbers_begin_anew)
