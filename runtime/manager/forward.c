@@ -116,8 +116,12 @@ static int forward_first(struct forward *f, struct peer *p, const uint8_t *paylo
 static int forward_resume(struct requester *a, const struct msg *req, const uint8_t *payload,
                           const uint8_t *key, uint64_t hash, uint32_t to) {
     struct forward *f = forward_new(a, req, key, payload + req->key_len, hash, to);
+    if (f && put_streams(req))
+        forward_put_resume(f);
     if (f)
         forward_resumed(f);
+    else if (put_streams(req))
+        requester_drop(a, "no memory for its request");
     else
         requester_reply(a, req, DDICT_ELOST, "there is no memory to ask its owner again");
     return TAKE_DONE;

@@ -7,6 +7,7 @@
 #include "forward_reply.h"
 #include "forward_send.h"
 #include "forward_table.h"
+#include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
 #include "requester.h"
@@ -16,6 +17,10 @@
 
 uint32_t forward_put_owner(const struct forward *f) {
     return f->from;
+}
+
+bool forward_put_returns(const struct forward *f) {
+    return f->entry;
 }
 
 bool forward_put_takes(const struct forward *f) {
@@ -36,6 +41,27 @@ int forward_put_data(struct forward *f, const struct msg *m, const uint8_t *payl
         forward_become(f, FORWARD_ASKED);
     int e = peer_send(f->peer, f->via, &r, payload, m->len - MSG_HEADER);
     return e == -ENOMEM ? e : 0;
+}
+
+void forward_put_last(struct forward *f, bool newest) {
+    struct ledger_entry *e = f->entry;
+    struct requester *a = f->requester;
+    if (!e)
+        return;
+    e->end = a->ops->position(a) - (a->unparks ? 1 : 0); /* what was parked has left the ring */
+    if (newest)
+        ledger_rewind(e, f->rewind, true);
+}
+
+void forward_put_resume(struct forward *f) {
+    struct requester *a = f->requester;
+    const struct ledger_entry *e = f->entry;
+    bool closed = ledger_closed(e, a->ops->position(a));
+    f->rewind = ledger_rewound(e);
+    if (!ledger_pieces_come(e, a->ops->position(a)))
+        return;
+    if (put_in_return(a, &f->req, f, f->rewind, closed) < 0)
+        requester_drop(a, "no memory for its request");
 }
 
 void forward_put_abort(struct forward *f) {
@@ -61,6 +87,8 @@ void forward_put_rewind(struct forward *f, const struct msg *r) {
                       .rewind = ++f->rewind};
     forward_become(f, FORWARD_PUTS);
     f->told = r->rewind;
+    if (f->entry) /* first: no life gives a number twice */
+        ledger_rewind(f->entry, f->rewind, false);
     if (put_in_rewind(f->requester, &f->req, f, r->aux, f->rewind) < 0) {
         forward_fail(f, -ENOMEM, NULL);
         forward_put_leave(f, true);

@@ -2,18 +2,27 @@
 /* forward_reply.c - the owner's answers on their way to the requester. */
 #include "forward_reply.h"
 
+#include "forward_send.h"
 #include "forward_table.h"
 #include "ledger.h"
 #include "manager.h"
 #include "requester.h"
 #include "rma_read.h"
+#include "stream_in.h"
 #include "stream_out.h"
 
 #include <errno.h>
 
+/* With the answer the entry of a put ends, which knows that pieces of its value may still come. */
+static void answer_begin(struct forward *f) {
+    if (put_streams(&f->req))
+        put_in_answers(f->requester, f);
+    forward_answers(f);
+}
+
 void reply_pass(struct forward *f, const struct msg *r, const uint8_t *payload) {
     struct msg out = *r;
-    forward_answers(f);
+    answer_begin(f);
     out.id = f->req.id;
     out.flags &= MSGF_STREAM;
     requester_send(f->requester, &out, payload, r->len - MSG_HEADER);
@@ -43,7 +52,7 @@ void reply_piece(struct forward *f, const struct msg *r, const uint8_t *payload,
 
 void forward_fail(struct forward *f, int status, const char *text) {
     if (f->state != FORWARD_PASSES && !f->begun) {
-        forward_answers(f);
+        answer_begin(f);
         requester_reply(f->requester, &f->req, status, text);
         forward_answered(f);
         return;

@@ -252,8 +252,6 @@ static bool request_returns(const struct manager *m, const struct msg *req) {
     unsigned type = req->type;
     bool reads = type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
                  type == MSG_STATS || type == MSG_EVENTS;
-    if (type == MSG_PUT && req->flags & MSGF_STREAM)
-        return false; /* its value is on its way */
     return reads ? req->len == MSG_HEADER + req->key_len
                  : request_changes(req) && !part_full(&m->forward_table->changes);
 }

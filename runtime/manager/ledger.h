@@ -53,13 +53,13 @@ struct ledger_entry {
     union {
         uint8_t part[LEDGER_BYTES];
         struct {
-            uint64_t client;   /* whose; LEDGER_PROXY: of a PUT whose value comes over a connection */
+            uint64_t client; /* whose; LEDGER_PROXY: of a PUT whose value comes over a connection */
             uint64_t deadline; /* ns of clock_ns() */
             /* offset of the item that answers it, which is pinned; of a PUT: of its block, which is
              * reserved; 0: not known yet */
             uint64_t value;
-            /* of a PUT whose value comes in pieces: the bytes that are in its block; where the last
-             * piece began in SQ, 0: it has not come */
+            /* of a PUT whose value comes in pieces: the bytes that are in its block; for another
+             * manager (id): see ledger_rewind(). Where the last piece began in SQ, 0: it has not come */
             uint64_t got, end;
             /* of a change for another manager, `to`: its id there; 0: it was not sent */
             uint64_t id;
@@ -107,6 +107,23 @@ _Static_assert(LEDGER_CHUNK * LEDGER_CHUNKS == LEDGER_ENTRIES, "all entries are 
 
 /* Memory for one, all zero, in none of which a page is taken. NULL with errno. */
 struct ledger *ledger_map(void);
+/*
+ * Of a PUT in pieces for another manager: the number of the last REWIND of its client, and whether the
+ * last piece since then has come.
+ */
+static inline void ledger_rewind(struct ledger_entry *e, uint32_t number, bool last) {
+    __atomic_store_n(&e->got, (uint64_t)number << 1 | last, __ATOMIC_RELEASE);
+}
+static inline uint32_t ledger_rewound(const struct ledger_entry *e) {
+    return (uint32_t)(e->got >> 1);
+}
+/* A last piece has left SQ, whose head is at `head`. */
+static inline bool ledger_closed(const struct ledger_entry *e, uint64_t head) {
+    return e->end && (int64_t)(head - e->end) > 0;
+}
+static inline bool ledger_pieces_come(const struct ledger_entry *e, uint64_t head) {
+    return !(e->got & 1) || !ledger_closed(e, head);
+}
 /* Of a manager that starts: which entries are free. */
 void ledger_open(struct ledger *l);
 /* An entry for a request, with its key and the n bytes of its value. NULL: no room. */

@@ -113,7 +113,7 @@ static struct ledger_entry *filling_find(const struct lane_client *c, uint64_t i
     struct ledger *l = c->a.m->setup->ledger;
     struct ledger_entry *e = NULL;
     while (l && (e = ledger_next(l, e)))
-        if (e->client == c->id && e->req.id == id && e->req.type == MSG_PUT &&
+        if (e->client == c->id && e->req.id == id && !e->id && e->req.type == MSG_PUT &&
             e->req.flags & MSGF_STREAM && (int64_t)(c->lane.sq.pos - e->at) > 0)
             return e;
     return NULL;
@@ -125,7 +125,20 @@ static bool is_request(const struct msg *m) {
            m->type != MSG_CANCEL;
 }
 
-/* of: the value in pieces to which req belongs, or NULL */
+/* Of a put in pieces those still come. of: its entry, if it was for another manager, or NULL. */
+static int pieces_drop(struct lane_client *c, const struct msg *req,
+                       const struct ledger_entry *of) {
+    uint64_t head = c->lane.sq.pos;
+    if (req->type != MSG_PUT || !(req->flags & MSGF_STREAM))
+        return 0;
+    if (!of)
+        return put_in_pass(&c->a, req, NULL);
+    return ledger_pieces_come(of, head)
+               ? put_in_return(&c->a, req, NULL, ledger_rewound(of), ledger_closed(of, head))
+               : 0;
+}
+
+/* of: the value in pieces to which req belongs, or NULL; or the entry of req */
 static void fatal_refuse(struct lane_client *c, const struct msg *req,
                          const struct ledger_entry *of) {
     struct manager *m = c->a.m;
@@ -134,8 +147,7 @@ static void fatal_refuse(struct lane_client *c, const struct msg *req,
              (unsigned long long)c->id, LEDGER_LIVES);
     snprintf(text, sizeof text, "manager %u on node %s ended %u times at this request",
              m->setup->id, m->setup->node, LEDGER_LIVES);
-    /* its pieces still come */
-    if (req->type == MSG_PUT && req->flags & MSGF_STREAM && put_in_pass(&c->a, req, NULL) < 0)
+    if (pieces_drop(c, req, of && of->id ? of : NULL) < 0)
         requester_drop(&c->a, "malformed record in its lane");
     else if (of || is_request(req))
         requester_reply(&c->a, of ? &of->req : req, DDICT_ELOST, text);
@@ -153,9 +165,7 @@ static void entry_end(struct manager *m, struct ledger_entry *e) {
 /* It is answered, at the record req, which leaves SQ. */
 static void filling_end(struct lane_client *c, struct ledger_entry *e, const struct msg *req) {
     struct msg put = e->req;
-    uint64_t got = e->got, n = req->flags & MSGF_AREA ? req->val_len : req->len - MSG_HEADER;
-    if (req->type == MSG_DATA && !(req->flags & MSGF_LAST) &&
-        put_in_rest(&c->a, &put, req->aux == got ? got + n : got) < 0)
+    if (req->type == MSG_DATA && !(req->flags & MSGF_LAST) && put_in_pass(&c->a, &put, NULL) < 0)
         requester_drop(&c->a, "no memory for its request");
     entry_end(c->a.m, e);
 }
@@ -174,7 +184,7 @@ static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     if (!answered && f->happened)
         fate_answer(c, &req, f);
     else if (!answered)
-        fatal_refuse(c, &req, NULL);
+        fatal_refuse(c, &req, e);
     entry_end(c->a.m, e);
 }
 
@@ -269,7 +279,7 @@ static void entry_push(struct lane_client *c, const struct ledger_entry *e, cons
 
 /* Whether it is a value in pieces of which the last has not left SQ. */
 static bool is_filling(const struct lane_client *c, const struct ledger_entry *e) {
-    return e->req.type == MSG_PUT && e->req.flags & MSGF_STREAM &&
+    return e->req.type == MSG_PUT && e->req.flags & MSGF_STREAM && !e->id &&
            (e->end == 0 || (int64_t)(c->lane.sq.pos - e->end) <= 0);
 }
 
@@ -277,14 +287,13 @@ static void entry_fill(struct lane_client *c, struct ledger_entry *e) {
     struct manager *m = c->a.m;
     struct store_ref ref;
     struct msg req = e->req;
-    uint64_t got = e->got;
     if (e->value && e->value != VALUE_LOST && store_item_at(m->store, e->value, &ref) == 0) {
         if (put_in_resume(&c->a, e, &ref) == 0)
             return;
         requester_drop(&c->a, "no memory for its request");
     } else {
         value_lost(c, &req);
-        if (put_in_rest(&c->a, &req, got) < 0)
+        if (put_in_pass(&c->a, &req, NULL) < 0)
             requester_drop(&c->a, "no memory for its request");
     }
     entry_end(m, e);

@@ -46,9 +46,9 @@ struct put_in {
     struct forward *forward; /* PUT_PASSES: sends the pieces on */
     /* PUT_FILLS: in the ledger, a later life goes on with it; NULL: none can, it is held */
     struct ledger_entry *entry;
-    bool held;        /* it is counted among those with which no later life can go on */
-    bool again;       /* the piece that comes next may be in the block already */
-    uint32_t rewind;  /* number of the last REWIND that its sender was told; 0: none */
+    bool held;       /* it is counted among those with which no later life can go on */
+    bool again;      /* the piece that comes next may be in the block already */
+    uint32_t rewind; /* number of the last REWIND that its sender was told; 0: none */
     /* PUT_PASSES, or refused then: the last piece has come, at any time, so its sender gives up by
      * CANCEL and sends nothing more; the last one since the last REWIND, and it was dropped */
     bool closed, dropped;
@@ -86,7 +86,8 @@ static void put_in_entered(struct put_in *p, struct ledger_entry *e) {
 static void put_in_enter(struct put_in *p, const uint8_t *key) {
     struct requester *a = p->requester;
     struct ledger_entry *e = NULL;
-    if (p->ref.fill) /* a value in the spill is held: what else is known of it dies with the manager */
+    /* a value in the spill is held: what else is known of it dies with the manager */
+    if (p->ref.fill)
         return;
     if (a->kind == REQUESTER_LANE)
         e = requester_enter(a, &p->req, key, NULL, p->began);
@@ -243,6 +244,7 @@ int put_in_pass(struct requester *a, const struct msg *m, struct forward *f) {
         return e;
     p->state = f ? PUT_PASSES : PUT_REFUSED;
     p->forward = f;
+    put_in_hold(p, !f || !forward_put_returns(f));
     return 0;
 }
 
@@ -264,18 +266,30 @@ static void put_in_first(struct put_in *p) {
     p->requester->puts = p;
 }
 
-void put_in_forget(struct requester *a, const struct forward *f) {
+static struct put_in *passing_find(const struct requester *a, const struct forward *f) {
     struct put_in *p = a->puts;
     while (p && (p->state != PUT_PASSES || p->forward != f))
         p = p->next;
+    return p;
+}
+
+void put_in_answers(struct requester *a, const struct forward *f) {
+    struct put_in *p = passing_find(a, f);
+    if (p && !p->dropped)
+        put_in_hold(p, true);
+}
+
+void put_in_forget(struct requester *a, const struct forward *f) {
+    struct put_in *p = passing_find(a, f);
     if (!p)
         return;
     p->state = PUT_REFUSED;
     p->forward = NULL;
-    if (!p->dropped)
-        return;
-    put_in_first(p); /* nothing more of it comes */
-    put_in_free(p);
+    if (p->dropped) { /* nothing more of it comes */
+        put_in_first(p);
+        put_in_free(p);
+    } else
+        put_in_hold(p, true);
 }
 
 /* The last piece is in; p is the first in the list. Its entry ends with the record of that piece,
@@ -319,21 +333,30 @@ int put_in_resume(struct requester *a, struct ledger_entry *e, const struct stor
     return 0;
 }
 
-int put_in_rest(struct requester *a, const struct msg *m, uint64_t got) {
-    struct put_in *p;
-    int rc = put_in_new(a, m, &p);
-    if (rc < 0)
-        return rc;
-    p->state = PUT_REFUSED;
-    p->got = got;
-    return 0;
-}
-
 /* A piece that was on its way when its sender was told to send the value again. */
 static int put_in_stale(struct put_in *p, const struct msg *m) {
     if ((int32_t)(m->rewind - p->rewind) > 0)
         return DDICT_EPROTO; /* it was not told so */
-    p->closed |= m->flags & MSGF_LAST;
+    if (!(m->flags & MSGF_LAST))
+        return 0;
+    p->closed = true;
+    if (p->state == PUT_PASSES)
+        forward_put_last(p->forward, false);
+    return 0;
+}
+
+static int put_in_skip(struct put_in *p, bool last) {
+    if (last)
+        put_in_end(p);
+    return 0;
+}
+
+/* The owner has not said yet how much it has. */
+static int put_in_drop(struct put_in *p, bool last) {
+    if (!last)
+        return 0;
+    p->closed = p->dropped = true;
+    forward_put_last(p->forward, true);
     return 0;
 }
 
@@ -352,11 +375,10 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
         faults_sleep(faults.piece_ms);
     if (m->rewind != p->rewind)
         return put_in_stale(p, m);
-    if (p->state == PUT_PASSES && !forward_put_takes(p->forward)) {
-        p->closed |= last;
-        p->dropped |= last;
-        return 0;
-    }
+    if (p->state == PUT_REFUSED)
+        return put_in_skip(p, last);
+    if (p->state == PUT_PASSES && !forward_put_takes(p->forward))
+        return put_in_drop(p, last);
     if (p->again && m->aux != p->got && m->aux == p->got - len)
         len = 0; /* its record had not left SQ */
     else if (m->aux != p->got || len > p->req.val_len - p->got)
@@ -369,6 +391,8 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
             manager_stalls(a->m);
             return TAKE_STALL;
         }
+        if (last)
+            forward_put_last(p->forward, true);
         int e = forward_put_data(p->forward, m, payload);
         if (e != 0)
             return e;
@@ -494,6 +518,19 @@ int put_in_rewind(struct requester *a, const struct msg *req, struct forward *f,
     p->got = from;
     p->rewind = rewind;
     p->dropped = false;
+    put_in_hold(p, !forward_put_returns(f));
+    return 0;
+}
+
+int put_in_return(struct requester *a, const struct msg *req, struct forward *f, uint32_t rewind,
+                  bool closed) {
+    struct put_in *p;
+    int e = put_in_pass(a, req, f);
+    if (e < 0)
+        return e;
+    p = put_in_find(a, req->id);
+    p->rewind = rewind;
+    p->closed = closed;
     return 0;
 }
 
@@ -569,7 +606,8 @@ int put_in_again(struct requester *a, const struct msg *m, const uint8_t *key) {
     struct put_in *p = put_in_find(a, m->id);
     if (p->state != PUT_FILLS)
         return 0; /* it was refused */
-    if (kept && p->got == p->req.val_len) { /* its last piece was in */
+    bool whole = kept && p->got == p->req.val_len;
+    if (whole) {
         put_in_end(p);
         return 0;
     }
@@ -577,8 +615,7 @@ int put_in_again(struct requester *a, const struct msg *m, const uint8_t *key) {
         put_in_refuse(p, -ENOMEM, "manager has no memory");
         return 0;
     }
-    struct msg r = {
-        .type = MSG_REWIND, .id = m->id, .aux = p->got, .manager = a->m->setup->id};
+    struct msg r = {.type = MSG_REWIND, .id = m->id, .aux = p->got, .manager = a->m->setup->id};
     r.rewind = ++p->rewind;
     requester_send(a, &r, NULL, 0);
     return 0;

@@ -17,6 +17,12 @@ int put_in_pass(struct requester *a, const struct msg *m, struct forward *f);
  * negative. */
 int put_in_rewind(struct requester *a, const struct msg *req, struct forward *f, uint64_t from,
                   uint32_t rewind);
+/* Of an earlier life: drop the pieces that come, until put_in_rewind(), or if f is NULL, all. closed: a
+ * last one has come already. 0 or negative. */
+int put_in_return(struct requester *a, const struct msg *req, struct forward *f, uint32_t rewind,
+                  bool closed);
+/* f is answered next: with pieces that still come no later life can go on. */
+void put_in_answers(struct requester *a, const struct forward *f);
 /* f has ended: drop the pieces that still come */
 void put_in_forget(struct requester *a, const struct forward *f);
 int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload);
@@ -44,8 +50,6 @@ struct ledger_entry;
 int put_in_resume(struct requester *a, struct ledger_entry *e, const struct store_ref *ref);
 /* The same for an entry of a proxy, which may ask for it again. */
 int put_in_revive(struct manager *m, struct ledger_entry *e, const struct store_ref *ref);
-/* Of a put that is answered: drop the pieces that still come, behind `got` bytes. 0 or negative. */
-int put_in_rest(struct requester *a, const struct msg *m, uint64_t got);
 
 /* As put_in_abort(), only for a put that goes on to another manager. */
 bool put_in_cancel(struct requester *a, uint64_t id);
