@@ -363,10 +363,10 @@ def managers_that_are_killed_and_started_again():
 
 
 def owners_that_are_killed_while_other_nodes_ask():
-    """Managers of either side. Where a proxy dies with a value in pieces to another node, or an owner with one from there, the dictionary ends."""
+    """Managers of either side. Where an owner dies with a value on its way out in pieces to a process of its node, the dictionary ends."""
     def one(left):
         nemeses, nodes = ["owner_killed"] * 2 + ["proxy_killed"] * 2 + ["worker_killed"], RNG.choice([2, 3])
-        how = dict(pace=0.5, args=["--restarts", "16"], may_end=True, words=RNG.choice([["small"], ["tiny"]]) if LONG else ["small"], pause_us=1500, at=[0])
+        how = dict(pace=0.5, args=["--restarts", "16"], may_end=True, words=RNG.choice([[], ["small"], ["tiny"]]) if LONG else RNG.choice([[], ["small"]]), pause_us=1500, at=[0])
         if LINKS and nodes == 2:
             with Link("o") as link:
                 a_round(RNG, left, nemeses + ["link_cut_shortly"], nodes=2, managers=4, link=link, **how)

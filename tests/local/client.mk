@@ -8,7 +8,7 @@ CLIENT_TESTS = tests/local/client_api tests/local/client_async tests/local/clien
   tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung tests/local/client_keyed \
   tests/local/client_late tests/local/client_lives tests/local/client_lives_far \
   tests/local/client_lives_freeze tests/local/client_lives_proxy tests/local/client_lives_push \
-  tests/local/client_lives_stream tests/local/client_lives_wait \
+  tests/local/client_lives_rewind tests/local/client_lives_stream tests/local/client_lives_wait \
   tests/local/client_many tests/local/client_place tests/local/client_pop tests/local/client_room \
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
   tests/local/client_views tests/local/break_streams tests/local/break_times
@@ -49,6 +49,10 @@ tests_local_client_lives_proxy_SOURCES = tests/local/client_lives_proxy.c $(clie
   $(client_lives_once)
 tests_local_client_lives_push_SOURCES = tests/local/client_lives_push.c $(client_lives_dict) \
   tests/local/client_lives_hostile.c tests/local/client_lives_hostile.h
+tests_local_client_lives_rewind_SOURCES = tests/local/client_lives_rewind.c $(client_lives_dict) \
+  tests/local/client_lives_pieces.c tests/local/client_lives_pieces.h tests/local/raw.c \
+  tests/local/raw.h
+tests_local_client_lives_rewind_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_local_client_lives_stream_SOURCES = tests/local/client_lives_stream.c $(client_lives_dict)
 tests_local_client_lives_wait_SOURCES = tests/local/client_lives_wait.c $(client_lives_dict)
 tests_local_client_lives_LDADD = $(client_lives_libs)
@@ -56,6 +60,7 @@ tests_local_client_lives_far_LDADD = $(client_lives_libs)
 tests_local_client_lives_freeze_LDADD = $(client_lives_libs)
 tests_local_client_lives_proxy_LDADD = $(client_lives_libs)
 tests_local_client_lives_push_LDADD = $(client_lives_libs)
+tests_local_client_lives_rewind_LDADD = $(client_lives_libs)
 tests_local_client_lives_stream_LDADD = $(client_lives_libs)
 tests_local_client_lives_wait_LDADD = $(client_lives_libs)
 tests_local_client_many_LDADD = $(client_test_libs)
