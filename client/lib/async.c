@@ -224,8 +224,7 @@ static bool async_op_retry(struct ddict_async *q, struct session *s, struct asyn
                            uint64_t now) {
     uint64_t len = 0;
     bool late = op->waits && op->r.status == -ETIMEDOUT && request_was_late(&op->r);
-    bool small = op->r.status == DDICT_ESMALL && op->out.head.type == MSG_POP &&
-                 request_pop_refused(&op->r, &len);
+    bool small = async_op_refused(op, &len);
     if ((!late && !small) || !s)
         return false;
     if (now >= op->at_ns)
@@ -292,6 +291,8 @@ static size_t async_take(struct ddict_async *q, struct session *s, struct ddict_
             again = true;
             continue;
         }
+        if (unlikely(op->leads))
+            async_op_settle(op);
         if (!op->finished)
             async_op_finish(s, op);
         placed |= op->pub.view.kind_ == 1;
@@ -450,9 +451,12 @@ int ddict_async_open(ddict_t *d, ddict_async_t **out) {
 }
 
 static void async_finish_done(struct ddict_async *q, struct session *s) {
-    for (struct async_op *op = q->done; op; op = op->next)
+    for (struct async_op *op = q->done; op; op = op->next) {
+        if (op->leads)
+            async_op_settle(op);
         if (!op->finished)
             async_op_finish(s, op);
+    }
 }
 
 /* Leave the session: ops under way end. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * async.h - sets of asynchronous operations (ops): what async.c, async_submit.c and async_lane.c
- * share. An op is
+ * async.h - sets of asynchronous operations (ops): what async.c, async_submit.c, async_order.c and
+ * async_lane.c share. An op is
  *
  *     submitted -> unsent (a list of its lane) -> sent -> done (a list of its set) -> polled
+ *              \     ^
+ *               `-> follows a pop
  *
  * A lane sends a bounded number of ops at a time: more than a manager takes from one lane would
  * stop it for everybody. Any thread of the process that holds lane.lock and finds an answer gives
@@ -16,6 +18,11 @@
  * Q3 An op belongs to its lane (under lane.lock) until it is done, then to its set (under
  *    async.lock). Only the thread that polls it frees it. An op that is `queued` is given to its
  *    set by the thread that takes it from the list.
+ * Q4 Puts, dels and pops (that do not wait) of one key in one set are begun by the owner as they were
+ *    submitted, since it takes the records of a lane in their order. But a pop is refused, and sent
+ *    again, where its value is longer than the memory set aside. So while one is under way that can
+ *    be refused, it leads: what is submitted behind it follows, unsent, until its answer is final.
+ *    Its followers, and its place among the leaders, belong to its lane also when it is done.
  *
  * Locks: lane.lock before async.lock. `users` keeps the session: detach waits until no thread is
  * inside.
@@ -28,7 +35,7 @@
 struct async_op {
     struct request r; /* first */
     struct ddict_async *q;
-    struct async_op *next, **prev; /* unsent of its lane; next: done of its set */
+    struct async_op *next, **prev; /* unsent of its lane, or followers; next: done of its set */
     struct node_manager *m;
     struct outgoing out;
     struct iovec iov;
@@ -36,8 +43,14 @@ struct async_op {
     uint64_t at_ns;       /* its deadline, in the set's time */
     uint32_t slot;        /* number of its lease slot, if r.slot is set */
     bool waits;           /* for its key */
-    bool queued, counted; /* in unsent; in lane.sent */
-    bool done, finished;  /* under async.lock; the public part is complete */
+    bool queued, counted; /* in unsent, or in followers; in lane.sent */
+    /* see Q4. ordered: has its place in the order of its key; repeats: a pop among these that may
+     * have to be sent again; leads: it is in lane.leaders; follows: it is in followers of such a one */
+    bool ordered, repeats, leads, follows;
+    struct client_lane_ops followers; /* of one that leads */
+    struct async_op *chain;           /* bucket of lane.leaders */
+    uint64_t hash;                    /* of its key */
+    bool done, finished;              /* under async.lock; the public part is complete */
     struct ddict_op pub;
     unsigned char key[];
 };
@@ -66,8 +79,18 @@ struct ddict_async {
     uint64_t armed_ns;    /* when timer_fd fires, by the clock; 0: not armed */
 };
 
+/* --- async_order.c; all under lane.lock --- */
+/* Put the op at the end of unsent; or of the followers of the pop that it has to follow. */
+void async_op_queue(struct client_lane *p, struct async_op *op);
+void async_op_unqueue(struct client_lane *p, struct async_op *op); /* undo it */
+/* Whether it is a pop that was refused for want of memory for its value, of *len bytes: it is to be
+ * sent again. */
+bool async_op_refused(const struct async_op *op, uint64_t *len);
+/* The answer of an op that leads is final: its followers are unsent now. */
+void async_op_lead_on(struct client_lane *p, struct async_op *op);
+
 /* --- async_lane.c: ops on their lanes --- */
-/* Put the op at the end of its lane's list, for client_lanes_turn() to send, and give it a ticket
+/* Put the op where it is unsent, or follows, for client_lanes_turn() to send, and give it a ticket
  * if it has none. False: no memory for that. */
 bool async_op_send(struct async_op *op, uint64_t *ticket);
 /* Take answers and send ops of one lane, as Q1 wants. True: there is more to do at once. */
@@ -78,6 +101,8 @@ void client_lanes_turn(struct session *s, bool all);
 /* End the op of that ticket with code and text (may be NULL). False: there is none, or it is done
  * already. The caller is a user of the set. */
 bool async_op_end(struct ddict_async *q, uint64_t ticket, int code, const char *text);
+/* As async_op_lead_on(), without lock, for a done op that leads and is not sent again. */
+void async_op_settle(struct async_op *op);
 /* Fill the public part of a done op. */
 void async_op_finish(struct session *s, struct async_op *op);
 

@@ -18,22 +18,13 @@ static const uint32_t sent_max[2] = {256, 2048};
 #define PUSH_BYTES (2u << 20)
 #define ROUNDS     8 /* rounds of receiving and sending in a turn */
 
-static void unsent_remove(struct client_lane *p, struct async_op *op) {
-    struct client_lane_ops *l = &p->unsent[op->waits];
-    *op->prev = op->next;
-    if (op->next)
-        op->next->prev = op->prev;
-    else
-        l->end = op->prev;
-    op->queued = false;
-    /* written only under lock, but read without it */
-    __atomic_store_n(&p->unsent_n, p->unsent_n - 1, __ATOMIC_RELAXED);
-}
-
 static void async_op_deliver(struct client_lane *p, struct async_op *op) {
+    uint64_t len;
     if (op->counted)
         p->sent[op->waits]--;
     __atomic_store_n(&p->ops, p->ops - 1, __ATOMIC_RELAXED);
+    if (unlikely(op->leads) && !async_op_refused(op, &len))
+        async_op_lead_on(p, op);
     async_add_done(op->q, op);
 }
 
@@ -69,14 +60,8 @@ bool async_op_send(struct async_op *op, uint64_t *ticket) {
         return false;
     }
     *ticket = op->pub.ticket;
-    struct client_lane_ops *l = &p->unsent[op->waits];
-    op->next = NULL;
-    op->prev = l->end;
-    *op->prev = op;
-    l->end = &op->next;
-    op->queued = true;
     op->counted = false;
-    __atomic_store_n(&p->unsent_n, p->unsent_n + 1, __ATOMIC_RELAXED);
+    async_op_queue(p, op);
     __atomic_store_n(&p->ops, p->ops + 1, __ATOMIC_RELAXED);
     client_lane_unlock(p);
     return true;
@@ -85,12 +70,14 @@ bool async_op_send(struct async_op *op, uint64_t *ticket) {
 /* Send ops while there is room. True: there is room left, but the turn is over. */
 static bool lane_send_ops(struct client_lane *p) {
     for (unsigned w = 0; w < 2; w++) {
-        for (struct async_op *op = p->unsent[w].first, *next; op; op = next) {
+        /* an answer that comes meanwhile may append followers */
+        for (struct async_op **at = &p->unsent[w].first, *op; (op = *at);) {
             bool begun = op->out.begun;
-            next = op->next;
             if (unlikely(p->nheld > 0) && !op->r.done &&
-                client_lane_manager_is_held(p, op->out.head.manager))
-                continue; /* ops for other managers go on */
+                client_lane_manager_is_held(p, op->out.head.manager)) {
+                at = &op->next; /* ops for other managers go on */
+                continue;
+            }
             if (!begun && p->sent[w] >= sent_max[w])
                 break;
             op->r.need = 0;
@@ -100,11 +87,13 @@ static bool lane_send_ops(struct client_lane *p) {
                 op->counted = true;
                 p->sent[w]++;
             }
-            if (rc == 0 && op->r.need == NEED_GO)
+            if (rc == 0 && op->r.need == NEED_GO) {
+                at = &op->next;
                 continue;
+            }
             if (rc == 0)
                 return op->r.need == 0;
-            unsent_remove(p, op);
+            async_op_unqueue(p, op);
             if (rc < 0) {
                 request_give_up(p, &op->r);
                 op->r.status = rc;
@@ -134,6 +123,7 @@ static bool lane_can_go_on(struct client_lane *p) {
 bool client_lane_turn(struct client_lane *p) {
     bool more = false;
     client_lane_lock(p);
+    p->turns = true;
     for (unsigned i = 0; i < ROUNDS; i++) {
         int n = client_lane_drain(p);
         more = lane_send_ops(p) || n < 0;
@@ -151,6 +141,7 @@ bool client_lane_turn(struct client_lane *p) {
             break;
     }
     more = more && p->broken == 0;
+    p->turns = false;
     client_lane_unlock(p);
     client_lane_wake(p);
     return more;
@@ -190,7 +181,7 @@ bool async_op_end(struct ddict_async *q, uint64_t ticket, int code, const char *
     pthread_mutex_unlock(&q->lock);
     if (mine) {
         if (op->queued)
-            unsent_remove(p, op);
+            async_op_unqueue(p, op);
         if (op->r.done) { /* refused, but LAST was not sent yet */
             if (op->r.sending)
                 client_lane_notice_add(p, &op->r, MSG_ABORT, op->out.head.id);
@@ -204,6 +195,12 @@ bool async_op_end(struct ddict_async *q, uint64_t ticket, int code, const char *
     client_lane_unlock(p);
     client_lane_wake(p);
     return mine;
+}
+
+void async_op_settle(struct async_op *op) {
+    client_lane_lock(&op->m->lane);
+    async_op_lead_on(&op->m->lane, op);
+    client_lane_unlock(&op->m->lane);
 }
 
 static int async_get_finish(struct async_op *op, int rc) {

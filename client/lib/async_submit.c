@@ -84,9 +84,11 @@ static int async_op_request(struct session *s, struct async_op *op, unsigned own
     head->key_len = (uint32_t)o->klen;
     head->manager = owner;
     op->out.key = op->key;
-    return head->type == MSG_POP && (op->m->id != owner || !op->r.slot)
-               ? request_pop(s, &op->r, &op->out, 0)
-               : 0;
+    bool comes = head->type == MSG_POP && (op->m->id != owner || !op->r.slot);
+    op->ordered =
+        !op->waits && (op_is_put(o) || o->what == DDICT_OP_DEL || o->what == DDICT_OP_POP);
+    op->repeats = op->ordered && comes;
+    return comes ? request_pop(s, &op->r, &op->out, 0) : 0;
 }
 
 static int async_op_start(struct ddict_async *q, struct session *s, struct ddict_op *o) {
@@ -105,6 +107,7 @@ static int async_op_start(struct ddict_async *q, struct session *s, struct ddict
     op->pub.key = NULL;
     op->m = session_route(s, owner);
     op->timeout_ms = ms;
+    op->hash = h;
     op->waits = !op_is_put(o) && o->flags & DDICT_WAIT;
     memcpy(op->key, o->key, o->klen);
     rc = async_op_request(s, op, owner);

@@ -37,8 +37,10 @@ void client_lane_close(struct client_lane *p) {
     places_free(p);
     free(p->notices);
     free(p->held);
+    free(p->leaders);
     p->notices = NULL;
     p->held = NULL;
+    p->leaders = NULL;
     p->notices_n = p->nheld = 0;
     lane_unmap(&p->lane);
     pthread_mutex_destroy(&p->lock);

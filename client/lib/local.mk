@@ -2,15 +2,15 @@
 # libclient.la: all of libddict, for its unit tests too, which see its insides. libreader.la brings libbase.la with it.
 noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_lane.c \
-  client/lib/async_submit.c client/lib/attach.c client/lib/broadcast.c client/lib/cached_read.c \
-  client/lib/cached_read.h client/lib/client_lane.h client/lib/client_lane_inside.h \
-  client/lib/fork.c client/lib/freeze.c client/lib/get.c client/lib/get_many.c client/lib/handle.h \
-  client/lib/iter.c client/lib/lane_recv.c client/lib/lane_send.c client/lib/lane_wait.c \
-  client/lib/lease.c client/lib/lease.h client/lib/local_read.c client/lib/local_read.h \
-  client/lib/place.c client/lib/probe.h client/lib/probe_ask.c client/lib/put.c \
-  client/lib/put_many.c client/lib/queue.c client/lib/request.c client/lib/request.h \
-  client/lib/request_error.c client/lib/session.c client/lib/stats_public.c \
-  client/lib/stats_public.h client/lib/subscribe.c client/lib/view.h
+  client/lib/async_order.c client/lib/async_submit.c client/lib/attach.c client/lib/broadcast.c \
+  client/lib/cached_read.c client/lib/cached_read.h client/lib/client_lane.h \
+  client/lib/client_lane_inside.h client/lib/fork.c client/lib/freeze.c client/lib/get.c \
+  client/lib/get_many.c client/lib/handle.h client/lib/iter.c client/lib/lane_recv.c \
+  client/lib/lane_send.c client/lib/lane_wait.c client/lib/lease.c client/lib/lease.h \
+  client/lib/local_read.c client/lib/local_read.h client/lib/place.c client/lib/probe.h \
+  client/lib/probe_ask.c client/lib/put.c client/lib/put_many.c client/lib/queue.c \
+  client/lib/request.c client/lib/request.h client/lib/request_error.c client/lib/session.c \
+  client/lib/stats_public.c client/lib/stats_public.h client/lib/subscribe.c client/lib/view.h
 libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
 

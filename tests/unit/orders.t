@@ -32,7 +32,8 @@ manager manager_serve
 store level_fd
 lib status_page_serves session_state_error ddict_ending
 manager manager_tell populate probe_serve probe_take sup_ready sup_take
-lib async_add_done async_enter async_op_deliver async_op_send async_spin async_take_done client_lanes_turn unsent_remove
+lib async_add_done async_enter async_op_deliver async_op_send async_op_unqueue async_spin async_take_done
+lib client_lanes_turn unsent_add
 lib client_lane_drain client_lane_lock client_lane_push client_lane_wait client_lane_yield
 lib ddict_get_info ddict_keyed_nodes ddict_owner ddict_unsubscribe fast_begin handle_revive session_enter
 lib ddict_reserve place_lives places_free request_pop
