@@ -13,7 +13,7 @@ from collections import Counter
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import linear  # noqa: E402
-from linear import ABSENT, DEL, EEXISTS, ELOST, ENOKEY, EXISTING, GET, HAS, NEW, POP, PUT, Call, Search, Unexpected, check_history, effect, late  # noqa: E402
+from linear import ABSENT, ASYNC, DEL, EEXISTS, ELOST, ENOKEY, EXISTING, GET, HAS, NEW, POP, PUT, Call, Search, Unexpected, check_history, effect, late, ordered  # noqa: E402
 
 WORDS = {"put": PUT, "new": NEW, "existing": EXISTING, "get": GET, "del": DEL, "pop": POP, "has": HAS}
 OUTCOMES = {"ok": 0, "none": ENOKEY, "there": EEXISTS, "lost": ELOST, "late": -errno.ETIMEDOUT, "full": linear.EFULL}
@@ -30,11 +30,12 @@ def parts(lines):
 
 
 def written(lines):
-    """Of a key: of get and pop VALUE is what was read."""
+    """Of a key: of get and pop VALUE is what was read. ~VERB: in the client's asynchronous set."""
     found = []
-    for client, verb, value, began, ended, code in parts(lines):
+    for client, word, value, began, ended, code in parts(lines):
+        verb = word.lstrip("~")
         reads = verb in ("get", "pop")
-        found.append(Call(client, WORDS[verb], 1, began, ended, code, 0 if reads else value, value if reads else 0, timeout_ms=5))
+        found.append(Call(client, WORDS[verb], 1, began, ended, code, 0 if reads else value, value if reads else 0, how=ASYNC if word != verb else 0, timeout_ms=5))
     return found
 
 
@@ -52,6 +53,11 @@ RIGHT = {
     "full_has_done_nothing": "1 put 1 0-1\n1 put 2 2-3 full\n1 get 1 4-5",
     "one_of_two_pops_gets_it": "1 put 1 0-1\n2 pop 1 2-9\n3 pop 2-9 none",
     "a_timeout_of_a_read_says_nothing": "1 put 1 0-1\n1 get 2-3 late\n1 has 4-5 late",
+    "a_set_in_its_order": "1 ~put 1 0-20\n1 ~pop 1 1-21\n1 ~put 2 2-19\n1 ~new 3 3-22 there\n2 get 2 30-31",
+    "sets_of_two_clients_in_any_order": "1 ~put 1 0-20\n2 ~put 2 1-21\n3 get 1 30-31",
+    "a_get_of_a_set_has_no_place": "1 put 1 0-1\n1 ~put 2 2-20\n1 ~get 1 3-21",
+    "calls_beside_a_set_have_no_place": "1 ~put 1 0-20\n1 put 2 1-21\n2 get 1 30-31",
+    "of_a_set_what_nobody_knows_has_no_place": "1 ~put 1 0-20 late\n1 ~put 2 1-21\n2 get 2 30-31\n2 get 1 32-33",
 }
 WRONG = {
     "a_stale_read": "1 put 1 0-1\n1 put 2 2-3\n2 get 1 4-5",
@@ -72,6 +78,11 @@ WRONG = {
     "full_that_stored_it": "1 put 1 0-1\n1 put 2 2-3 full\n2 get 2 4-5",
     "a_read_before_it_was_written": "2 get 1 0-1\n1 put 1 2-3",
     "two_values_of_one_unknown_del": "1 put 1 0-1\n1 del 2-\n2 get 3-4 none\n2 put 2 5-6\n2 get 7-8 none",
+    "a_pop_of_a_set_behind_a_later_put": "1 put 1 0-1\n1 ~pop 2 2-20\n1 ~put 2 3-21",
+    "two_puts_of_a_set_the_other_way_round": "1 ~put 1 0-20\n1 ~put 2 1-21\n2 get 1 30-31",
+    "a_del_of_a_set_before_its_pop": "1 put 1 0-1\n1 ~pop 2-20 none\n1 ~del 3-21",
+    "a_set_out_of_order_around_what_nobody_knows": "1 ~put 1 0-20\n1 ~del 1-20 late\n1 ~put 2 2-21\n2 get 1 30-31",
+    "a_set_out_of_order_behind_what_has_ended": "1 ~put 1 0-5\n1 ~put 2 1-20\n1 ~put 3 2-21\n3 has 6-22\n2 get 2 30-31",
 }
 
 
@@ -194,16 +205,17 @@ class Frozen(unittest.TestCase):
 
 
 def by_all_orders(calls):
-    """The definition: some order of all calls that were answered and of some of the others."""
-    known = [c for c in calls if c.ended is not None]
-    unknown = [c for c in calls if c.ended is None]
+    """The definition: some order of all calls that were answered and of some of the others, with those of each set as they were submitted."""
+    known = [i for i, c in enumerate(calls) if c.ended is not None]
+    unknown = [i for i, c in enumerate(calls) if c.ended is None]
+    before = ordered(calls)
     for n in range(len(unknown) + 1):
         for some in itertools.combinations(unknown, n):
             for order in itertools.permutations(known + list(some)):
-                if any(b.ended is not None and b.ended < a.began for i, a in enumerate(order) for b in order[i + 1:]):
+                if any(calls[b].ended is not None and calls[b].ended < calls[a].began or before.get(a) == b for i, a in enumerate(order) for b in order[i + 1:]):
                     continue
                 holds = ABSENT
-                for c in order:
+                for c in (calls[i] for i in order):
                     if c.ended is None:
                         after = late(holds, c.verb, c.wrote)
                         holds = holds if after is None else after
@@ -266,7 +278,7 @@ def drawn(rng, n):
         elif verb in (GET, POP):
             read = rng.randrange(1, 4)
         ended = began + 1 + rng.randrange(12) if verb in (GET, HAS) or rng.random() < 0.7 else None
-        calls.append(Call(i, verb, 1, 2 * began, None if ended is None else 2 * ended + 1, code, wrote, read))
+        calls.append(Call(rng.randrange(3), verb, 1, 2 * began, None if ended is None else 2 * ended + 1, code, wrote, read, how=rng.choice([0, ASYNC])))
     return calls
 
 
@@ -299,12 +311,14 @@ def simulated(rng, n, clients):
 
 class AtRandom(unittest.TestCase):
     def test_small_ones_against_all_orders(self):
-        rng, right = random.Random(1), 0
+        rng, right, out_of_order = random.Random(1), 0, 0
         for _ in range(3000):
-            calls = drawn(rng, rng.randrange(1, 6))
-            found = Search(sorted(calls, key=lambda c: c.began)).run() is None
+            calls = sorted(drawn(rng, rng.randrange(1, 6)), key=lambda c: c.began)
+            found = Search(calls).run() is None
             self.assertEqual(found, by_all_orders(calls), "\n".join(linear.text(c, 0) for c in calls))
             right += found
+            out_of_order += not found and Search([c._replace(how=0) for c in calls]).run() is None
+        self.assertGreater(out_of_order, 10)
         self.assertGreater(right, 300)
         self.assertLess(right, 2700)
 

@@ -5,6 +5,8 @@
 A state of the search is what the key holds, which of the open calls have had their effect, and how many of the calls of unknown outcome are still to have theirs. Two things keep the states few: a call that
 reads what the state has takes effect at once, and a state that has more unknown calls left than another stands for that one, as they may as well never happen. Unknown calls whose value nobody read are alike.
 
+What one client has of one key in its asynchronous set takes effect in the order of submission, but for reads: of two such calls that both were answered the first must come first (ordered()).
+
 Queues have a checker of their own (check_queue()), and so have freezes (check_freezes()).
 
     linear.py FILE...          what the workers of one dictionary noted (record.h)
@@ -18,6 +20,7 @@ from collections import Counter, namedtuple
 PUT, NEW, EXISTING, GET, DEL, POP, HAS, PUSH, FREEZE, UNFREEZE = range(1, 11)
 VERBS = ["", "put", "put new", "put existing", "get", "del", "pop", "has", "push", "freeze", "unfreeze"]
 HOWS = ["", " (view)", " (many)", " (place)", " (pieces)", " (async)"]
+ASYNC = 5  # of Call.how
 QUEUE = 40  # keys from this one on are queues
 ENOKEY, EEXISTS, EFULL, EGONE, ELOST, EVIEWS, EFROZEN = -4001, -4002, -4003, -4005, -4006, -4009, -4015
 TORN = 0xffffffff
@@ -122,6 +125,20 @@ def late(state, verb, value):
     return value if verb == EXISTING else ABSENT
 
 
+def ordered(calls):
+    """{index: index of the call before which it must not take effect}, of one key: the last one of the same set that was submitted before it and answered. One of unknown outcome has no place: it may
+    have been given up before it was sent."""
+    before, last = {}, {}
+    for i in sorted(range(len(calls)), key=lambda i: calls[i].began):
+        c = calls[i]
+        if c.how != ASYNC or c.ended is None or c.verb not in (PUT, NEW, EXISTING, DEL, POP):
+            continue
+        if c.client in last:
+            before[i] = last[c.client]
+        last[c.client] = i
+    return before
+
+
 class Search:
     """One key, or a window of its history. states: {(holds, mask): [left, ...]}."""
 
@@ -131,8 +148,10 @@ class Search:
         self.kinds = sorted({(self.kind(c)) for c in self.calls if c.ended is None})
         self.number = {k: i for i, k in enumerate(self.kinds)}
         self.states = {(s, 0): [(0,) * len(self.kinds)] for s in first}
-        self.open = {}  # bit: call
-        self.before = None  # what the key could hold before the call that failed
+        self.open = {}  # bit: call, as they began
+        self.before = ordered(self.calls)
+        self.behind = {}  # bit: that of the open call that must have had its effect first
+        self.held = None  # what the key could hold before the call that failed
 
     @staticmethod
     def kind(c):
@@ -163,9 +182,13 @@ class Search:
     def seen(self, holds, mask):
         """The mask with all calls that leave this state as it is."""
         for bit, c in self.open.items():
-            if not mask & bit and c.verb != PUT and effect(holds, c) == holds:
+            if not mask & bit and c.verb != PUT and self.may(bit, mask) and effect(holds, c) == holds:
                 mask |= bit
         return mask
+
+    def may(self, bit, mask):
+        """Whether the calls that must come before have had their effect."""
+        return bit not in self.behind or mask & self.behind[bit]
 
     def begin(self, i, bits):
         c = self.calls[i]
@@ -178,10 +201,12 @@ class Search:
             bit <<= 1
         bits[i] = bit
         self.open[bit] = c
+        if self.before.get(i) in bits:
+            self.behind[bit] = bits[self.before[i]]
         if c.verb != PUT:
             states = {}
             for (holds, mask), lefts in self.states.items():
-                key = (holds, mask | bit if effect(holds, c) == holds else mask)
+                key = (holds, mask | bit if self.may(bit, mask) and effect(holds, c) == holds else mask)
                 for left in lefts:
                     self.add(states, key, left)
             self.states = states
@@ -203,7 +228,7 @@ class Search:
         while work:
             holds, mask, left = work.pop()
             for other, c in self.open.items():
-                if not mask & other:
+                if not mask & other and self.may(other, mask):
                     after = effect(holds, c)
                     if after is not None:
                         reached(after, mask | other, left)
@@ -213,8 +238,10 @@ class Search:
                     if after is not None and after != holds:
                         reached(after, mask, left[:k] + (n - 1,) + left[k + 1:])
         del self.open[bit]
+        self.behind.pop(bit, None)
+        self.behind = {b: first for b, first in self.behind.items() if first != bit}
         if not states:
-            self.before = sorted({key[0] for key in self.states})
+            self.held = sorted({key[0] for key in self.states})
             return False
         self.states = states
         return True
@@ -391,7 +418,7 @@ def check_history(calls):
         search = Search(mine)
         at = search.run()
         if at is not None:
-            raise Unexpected(explain(mine, at, search.before))
+            raise Unexpected(explain(mine, at, search.held))
         check_versions(mine)
     counts = Counter(calls=len(calls))
     for c in calls:
