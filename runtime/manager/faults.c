@@ -69,7 +69,9 @@ void faults_init(uint32_t manager, uint32_t life) {
     if (v && (count_parse(v, 0, UINT32_MAX, &only) < 0 || only != manager))
         return;
     faults.die_after_puts = number("DDICT_TEST_DIE_AFTER_PUTS");
-    if (life <= DIE_LIVES)
+    uint64_t lives = number("DDICT_TEST_DIE_LIVES");
+    faults.die_code = number("DDICT_TEST_DIE_CODE");
+    if (life <= (lives ? lives : DIE_LIVES))
         faults.die_step = env_step("DDICT_TEST_DIE", &faults.die_steps);
     faults.ready_ms = number("DDICT_TEST_READY_MS");
     faults.wake_ms = number("DDICT_TEST_WAKE_MS");
@@ -129,6 +131,9 @@ void faults_put(void) {
 }
 
 void faults_step(enum faults_step step) {
-    if (faults.die_step == step && --faults.die_steps == 0)
-        kill(getpid(), SIGKILL);
+    if (faults.die_step != step || --faults.die_steps != 0)
+        return;
+    if (faults.die_code)
+        _exit((int)faults.die_code);
+    kill(getpid(), SIGKILL);
 }

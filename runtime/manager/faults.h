@@ -11,6 +11,8 @@
  *                                 manager that was entered, sent or heard of, or the N-th part of a
  *                                 value from there that was noted or passed, in each of its first 8
  *                                 lives
+ *     DDICT_TEST_DIE_LIVES=N      in its first N lives instead
+ *     DDICT_TEST_DIE_CODE=CODE    it exits with CODE instead, which counts as a fault
  *     DDICT_TEST_EXIT=TYPE:CODE   the manager exits with CODE when a request of TYPE has found its value
  *     DDICT_TEST_DROP=TYPE:N      the first N requests of TYPE (PUT, GET, ...) get no answer
  *     DDICT_TEST_DELAY=TYPE:MS    sleep so long before a request of TYPE is begun
@@ -61,7 +63,7 @@ enum faults_step {
 struct faults {
     bool on;
     enum faults_step die_step;
-    uint64_t die_steps;
+    uint64_t die_steps, die_code;
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type, exit_type;
     uint64_t exit_code, drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, cut_each, came, lend_ms,

@@ -214,7 +214,15 @@ static bool record_pass(struct lane_client *c, const struct ledger_entry *e) {
     return true;
 }
 
-static void fate_end(struct manager *m) {
+/* The entry that the record at hand has got already is over with it. */
+static void entry_of_record_end(struct lane_client *c, struct ledger_entry **list, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (list[i]->seq && list[i]->client == c->id && list[i]->at == c->lane.sq.pos)
+            entry_end(c->a.m, list[i]);
+}
+
+/* list: the n entries */
+static void fate_end(struct manager *m, struct ledger_entry **list, size_t n) {
     struct store_fate f;
     struct lane_client *c;
     struct msg req;
@@ -246,6 +254,7 @@ static void fate_end(struct manager *m) {
         fatal_refuse(c, &req, of);
     if (of)
         filling_end(c, of, &req);
+    entry_of_record_end(c, list, n); /* behind SQ head it would be taken again */
     ring_consume(&c->lane.sq, &req);
     c->served = true;
 }
@@ -409,7 +418,7 @@ void recovery_go_on(struct manager *m) {
     struct ledger_entry **list = entries(m, &n);
     for (size_t i = 0; i < n; i++)
         entry_settle(m, list[i]);
-    fate_end(m);
+    fate_end(m, list, n);
     store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     for (size_t i = 0; i < n; i++)
         if (list[i]->seq)

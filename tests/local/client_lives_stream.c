@@ -268,11 +268,33 @@ START_TEST(a_piece_that_ended_two_lives_is_refused) {
 }
 END_TEST
 
+/* The same of its header, which has an entry by then: the client goes on. */
+START_TEST(a_value_that_ended_two_lives_when_it_began_is_refused) {
+    setenv("DDICT_TEST_DIE", "answered:1", 1);
+    setenv("DDICT_TEST_DIE_LIVES", "3", 1); /* the first at the STATS of begin() */
+    setenv("DDICT_TEST_DIE_CODE", "3", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_DIE");
+    unsetenv("DDICT_TEST_DIE_LIVES");
+    unsetenv("DDICT_TEST_DIE_CODE");
+    value_fill(value, LONG, 7);
+    fails(DDICT_ELOST, ddict_put(d, "k", 1, value, LONG, DDICT_NEW, 60000));
+    ck_assert_msg(strstr(ddict_errmsg(), "ended 2 times at this request"), "%s", ddict_errmsg());
+    put_plain("k", LONG);
+    taken("k", 7, LONG);
+    memory_fill();
+    end();
+}
+END_TEST
+
 int main(int argc, char **argv) {
-    const TTest *const tests[] = {
-        a_piece_that_was_begun_is_taken,        a_value_that_was_put_is_answered,
-        a_piece_that_was_taken_is_over,         the_next_piece_is_taken,
-        writers_of_long_values_notice_no_kill,  a_value_comes_over_some_lives,
-        a_piece_that_ended_two_lives_is_refused};
+    const TTest *const tests[] = {a_piece_that_was_begun_is_taken,
+                                  a_value_that_was_put_is_answered,
+                                  a_piece_that_was_taken_is_over,
+                                  the_next_piece_is_taken,
+                                  writers_of_long_values_notice_no_kill,
+                                  a_value_comes_over_some_lives,
+                                  a_piece_that_ended_two_lives_is_refused,
+                                  a_value_that_ended_two_lives_when_it_began_is_refused};
     return tests_main("client_lives_stream", argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -273,6 +273,25 @@ START_TEST(a_request_that_ended_two_lives_is_refused) {
 }
 END_TEST
 
+/* Also where it waits by then: nobody is left that takes the value. */
+START_TEST(a_request_that_ended_two_lives_when_it_began_to_wait_is_refused) {
+    struct blocked pop = {.key = "awaited", .timeout_ms = 60000, .pops = true};
+    setenv("DDICT_TEST_DIE", "answered:1", 1);
+    setenv("DDICT_TEST_DIE_LIVES", "3", 1); /* the first at the STATS of begin() */
+    setenv("DDICT_TEST_DIE_CODE", "3", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_DIE");
+    unsetenv("DDICT_TEST_DIE_LIVES");
+    unsetenv("DDICT_TEST_DIE_CODE");
+    blocked_begin(&pop);
+    pthread_join(pop.thread, NULL);
+    ck_assert_int_eq(pop.rc, DDICT_ELOST);
+    ok(ddict_put(d, "awaited", 7, "1", 1, 0, 20000));
+    ok(ddict_del(d, "awaited", 7, 20000));
+    end();
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {who_waits_is_answered_by_the_next_life,
                                   who_was_woken_gets_the_value,
@@ -280,6 +299,7 @@ int main(int argc, char **argv) {
                                   who_waited_and_was_answered_is_not_answered_again,
                                   who_was_about_to_wait_waits_once,
                                   who_waits_for_events_is_told_what_it_missed,
-                                  a_request_that_ended_two_lives_is_refused};
+                                  a_request_that_ended_two_lives_is_refused,
+                                  a_request_that_ended_two_lives_when_it_began_to_wait_is_refused};
     return tests_main("client_lives_wait", argc, argv, tests, sizeof tests / sizeof *tests);
 }
