@@ -140,7 +140,7 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
                         "as many requests of this process wait at managers of other nodes as may");
         return TAKE_DONE;
     }
-    if (!waits && forwards_full(a, req, to))
+    if (forwards_full(a, req, to))
         return TAKE_STALL;
     struct forward *leader = get && !waits ? leader_find(m, to, key, req->key_len, hash) : NULL;
     struct peer *p = leader ? NULL : peer_get(m, to, &e);

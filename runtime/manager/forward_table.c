@@ -9,6 +9,7 @@
 #include <base/log.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,7 +225,21 @@ static unsigned *wait_count(struct requester *a, const struct forward *f) {
 }
 
 static size_t *copies_count(struct requester *a, const struct forward *f) {
-    return forward_busy(f) ? &a->forward_copies : &a->forward_wait_copies;
+    return f->rests ? &a->forward_wait_copies : &a->forward_copies;
+}
+
+/* A value that waits for room is on its way at first; when its answer has not come for a while it
+ * waits indeed. One for a manager that does not move may be anywhere. */
+static void rests_find(struct requester *a) {
+    uint64_t now = clock_ns();
+    for (struct forward *f = a->forwards; f; f = f->a_next) {
+        if (forward_busy(f) || f->rests || f->copied == 0 ||
+            now - f->began < DD_PEER_STUCK_MS * 1000000ull || peer_stuck(a->m, f->from))
+            continue;
+        f->rests = true;
+        a->forward_copies -= f->copied;
+        a->forward_wait_copies += f->copied;
+    }
 }
 
 static void list_append(struct requester *a, struct forward *f) {
@@ -368,11 +383,10 @@ void forward_unlink(struct forward *f) {
         a->streams_n--;
     if (!forward_busy(f))
         --*wait_count(a, f);
-    else {
+    else
         a->forwards_n--;
-        if (full)
-            a->m->up->unstall(a->m);
-    }
+    if (full && (forward_busy(f) || f->copied > 0))
+        a->m->up->unstall(a->m);
     f->requester = NULL;
 }
 
@@ -384,25 +398,30 @@ void forward_last(struct forward *f) {
 /* Forwards to managers that do not move are not counted: they may take any time, and no more of
  * them come, because new ones are parked. */
 bool forwards_full(const struct requester *a, const struct msg *req, uint32_t to) {
-    unsigned n = 0;
+    /* the number of those that wait has a limit of its own */
+    unsigned n_most = req->flags & MSGF_WAIT ? UINT_MAX : FORWARDS_MAX, n = 0;
     size_t most = forward_copies(a->m, req) ? DD_COPIES_MAX : SIZE_MAX, copies = 0;
-    if (a->forwards_n < FORWARDS_MAX && a->forward_copies < most)
+    if (a->forwards_n < n_most && a->forward_copies < most)
         return false;
     if (peer_stuck(a->m, to))
         return true;
     for (const struct forward *f = a->forwards; f; f = f->a_next)
-        if (forward_busy(f) && !peer_stuck(a->m, f->from)) {
-            n++;
+        if (!f->rests && !peer_stuck(a->m, f->from)) {
+            n += forward_busy(f);
             copies += f->copied;
         }
-    return n >= FORWARDS_MAX || copies >= most;
+    return n >= n_most || copies >= most;
 }
 
-bool forward_waits_full(const struct requester *a, const struct msg *req) {
+bool forward_waits_full(struct requester *a, const struct msg *req) {
     if (req->type == MSG_EVENTS)
         return a->forward_events_n >= EVENTS_MAX;
-    return a->forward_waits_n >= WAITS_MAX ||
-           (forward_copies(a->m, req) && a->forward_wait_copies >= DD_COPIES_MAX);
+    if (a->forward_waits_n >= WAITS_MAX)
+        return true;
+    if (!forward_copies(a->m, req) || a->forward_copies + a->forward_wait_copies < DD_COPIES_MAX)
+        return false;
+    rests_find(a);
+    return a->forward_wait_copies >= DD_COPIES_MAX;
 }
 
 /* --- by the key's hash --- */

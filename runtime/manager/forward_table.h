@@ -38,6 +38,7 @@ struct forward {
     uint64_t age_ms; /* since it began, counted by forwards_late() */
     unsigned via;    /* connection of the peer: see forward_route.h */
     uint32_t copied; /* bytes of its value that are kept to be sent again */
+    bool rests;      /* its value waits for room, and is not on its way any more */
     /* in the ledger: a later life asks the owner again; NULL when answered */
     struct ledger_entry *entry;
     bool held; /* no later life can */
@@ -159,10 +160,11 @@ void bucket_add(struct forward **buckets, struct forward *f);
 void bucket_remove(struct forward *f);
 /* Bytes of the value of this request that are kept to be sent again. */
 uint32_t forward_copies(const struct manager *m, const struct msg *req);
-/* Whether the lane has FORWARDS_MAX forwards at managers that move, or too much is kept of those. */
+/* Whether the lane has FORWARDS_MAX forwards at managers that move, or too much is kept of those
+ * that are on their way: it is to be tried again. */
 bool forwards_full(const struct requester *a, const struct msg *req, uint32_t to);
 /* Whether it has as many waiting forwards as it may, for keys or for events, or as much is kept of
- * them as may be. */
-bool forward_waits_full(const struct requester *a, const struct msg *req);
+ * those that wait for room as may be. */
+bool forward_waits_full(struct requester *a, const struct msg *req);
 
 #endif

@@ -33,7 +33,8 @@ struct requester {
     /* forwards: those that do not wait for their key; those that do; those that wait for events;
      * those whose reply comes in pieces */
     unsigned forwards_n, forward_waits_n, forward_events_n, streams_n;
-    /* bytes of values that are kept to be sent again, of the first two kinds */
+    /* bytes of values that are kept to be sent again: of those on their way; of those that wait for
+     * room */
     size_t forward_copies, forward_wait_copies;
 };
 

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define MANY (3 * DD_RESULTS)
+#define MANY     (3 * DD_RESULTS)
+#define LONG_AGO (2ull * DD_PEER_STUCK_MS * 1000000u)
 
 static struct manager m;
 static struct manager_setup setup;
@@ -348,10 +349,36 @@ START_TEST(values_that_wait_are_counted_for_themselves) {
     struct msg push = request(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2),
                put = request(MSG_PUT, 0, DD_MSG_INLINE / 2), pop = request(MSG_POP, MSGF_WAIT, 0);
     for (; !forward_waits_full(&lane, &push); made_n++)
-        forward_make(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2, 1);
+        forward_make(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2, 1)->began -= LONG_AGO;
     ck_assert_uint_eq(made_n, DD_COPIES_MAX / (DD_MSG_INLINE / 2) + 1);
+    ck_assert(!forwards_full(&lane, &push, 1)); /* it is refused, and its lane goes on */
     ck_assert(!forward_waits_full(&lane, &pop));
     ck_assert(!forwards_full(&lane, &put, 1));
+}
+END_TEST
+
+START_TEST(values_on_their_way_are_not_refused) {
+    struct msg push = request(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2),
+               pop = request(MSG_POP, MSGF_WAIT, 0);
+    for (; !forwards_full(&lane, &push, 1); made_n++) {
+        ck_assert(!forward_waits_full(&lane, &push));
+        made[made_n] = forward_make(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2, 1);
+    }
+    ck_assert_uint_eq(made_n, DD_COPIES_MAX / (DD_MSG_INLINE / 2) + 1);
+    ck_assert(!forward_waits_full(&lane, &push) && !forwards_full(&lane, &pop, 1));
+    ck_assert_uint_eq(unstalled, 0);
+    forward_over(made[0]);
+    ck_assert_uint_eq(unstalled, 1);
+    ck_assert(!forwards_full(&lane, &push, 1));
+    made[0] = forward_make(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2, 1);
+    for (unsigned i = 0; i < made_n; i++)
+        made[i]->began -= LONG_AGO;
+    stuck = 1; /* they may be anywhere */
+    ck_assert(!forward_waits_full(&lane, &push));
+    stuck = 99;
+    ck_assert(forward_waits_full(&lane, &push) && !forwards_full(&lane, &push, 1));
+    forward_over(made[0]);
+    ck_assert(!forward_waits_full(&lane, &push));
 }
 END_TEST
 
@@ -363,4 +390,4 @@ UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_
                a_later_life_gives_no_place_of_an_entry_to_others,
                a_ledger_without_changes_claims_nothing, values_under_way_are_counted,
                values_for_a_manager_that_stands_still_are_not,
-               values_that_wait_are_counted_for_themselves)
+               values_that_wait_are_counted_for_themselves, values_on_their_way_are_not_refused)
