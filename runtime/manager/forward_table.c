@@ -361,9 +361,9 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
         memcpy(f->key + req->key_len, value, copied);
     *copies_count(a, f) += copied;
     list_append(a, f);
-    if (!e)
+    if (!e && a->kind != REQUESTER_SELF) /* nobody misses what is prefetched */
         forward_hold(f);
-    else if (e->id)
+    else if (e && e->id)
         slot_claim(m->forward_table, f);
     if (forward_busy(f)) {
         a->forwards_n++;

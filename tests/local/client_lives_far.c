@@ -250,6 +250,31 @@ START_TEST(a_read_that_was_taken_by_the_proxy_is_answered_once) {
 }
 END_TEST
 
+/* Nobody waits for what is fetched for the cache: it is forgotten. */
+START_TEST(what_is_prefetched_may_be_lost) {
+    struct iovec want[KEYS];
+    begin();
+    keys_put();
+    for (unsigned i = 0; i < KEYS; i++)
+        want[i] = (struct iovec){.iov_base = keys[i], .iov_len = strlen(keys[i])};
+    ok(ddict_freeze(d, 20000));
+    usleep(1500000); /* all else is over */
+    pid_t was = x.manager[PROXY];
+    ck_assert_int_eq(kill(x.manager[OWNER], SIGSTOP), 0);
+    ck_assert_int_eq(ddict_prefetch(d, want, KEYS, 20000), KEYS);
+    ck_assert_int_eq(kill(was, SIGKILL), 0);
+    while (kill(was, 0) == 0)
+        usleep(500);
+    ck_assert_int_eq(kill(x.manager[OWNER], SIGCONT), 0);
+    dict_managers(&x, d);
+    ck_assert_int_ne(x.manager[PROXY], was);
+    for (unsigned i = 0; i < KEYS; i++)
+        ck_assert_int_eq(get_one(i), 0);
+    ok(ddict_unfreeze(d, 20000));
+    end();
+}
+END_TEST
+
 /* --- what waits --- */
 struct blocked {
     pthread_t thread;
@@ -760,6 +785,7 @@ int main(int argc, char **argv) {
                                   a_read_that_was_begun_by_the_proxy_is_answered_once,
                                   a_read_that_was_answered_by_the_proxy_is_answered_once,
                                   a_read_that_was_taken_by_the_proxy_is_answered_once,
+                                  what_is_prefetched_may_be_lost,
                                   who_waits_is_answered_by_the_next_life_of_the_proxy,
                                   who_waits_is_answered_by_the_next_life,
                                   who_waits_goes_on_when_the_proxy_can_connect_again,
