@@ -179,7 +179,8 @@ static inline int key_check(size_t klen) {
 }
 
 /* --- request_error.c --- */
-/* The failure of a request: takes the manager's sentence from r and frees it. code < 0. */
+/* The failure of a request: takes the manager's sentence from r, or that of the dictionary where it
+ * has ended, and frees it. code < 0. */
 int request_error(struct session *s, struct node_manager *m, struct request *r, int code);
 
 /* --- fork.c --- */

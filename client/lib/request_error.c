@@ -6,7 +6,10 @@
 #include <string.h>
 
 int request_error(struct session *s, struct node_manager *m, struct request *r, int code) {
-    if (r->text && r->text[0] != 0)
+    /* the manager only says how it noticed; the dictionary says why it ended */
+    if (code == DDICT_ELOST && !status_page_serves(s->status_page))
+        code = session_state_error(s);
+    else if (r->text && r->text[0] != 0)
         dd_error(code, "%s", r->text);
     else if (code == DDICT_EPROTO)
         dd_error(code, "manager %u answered something that makes no sense", m->id);

@@ -374,6 +374,30 @@ START_TEST(who_waits_for_events_is_told_what_it_missed) {
 }
 END_TEST
 
+/* Its proxy has answered that the owner can't be reached: that is not why. */
+START_TEST(who_is_answered_behind_the_end_is_told_why) {
+    ddict_async_t *q;
+    struct ddict_op done, wait = {.what = DDICT_OP_VIEW, .flags = DDICT_WAIT, .timeout_ms = 60000};
+    begin();
+    wait.key = keys[0];
+    wait.klen = strlen(keys[0]);
+    ok(ddict_async_open(d, &q));
+    ck_assert_int_eq(ddict_async_submit(q, &wait, 1), 1);
+    usleep(500000); /* it waits there */
+    x.broken = true;
+    ck_assert_int_eq(kill(x.pid[1], SIGKILL), 0);
+    for (double end = now_s() + 30; kill(x.manager[PROXY], 0) == 0; usleep(10000))
+        ck_assert_msg(now_s() < end, "the dictionary does not end");
+    ck_assert_int_eq(ddict_async_poll(q, &done, 1, 20000), 1);
+    ck_assert_int_eq(done.status, DDICT_ELOST);
+    ck_assert_msg(strstr(done.text, "is lost: its ddictd ended"), "%s", done.text);
+    free(done.text);
+    ddict_async_close(q);
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
 /* --- each change is made once --- */
 #define QUEUE keys[30]
 static struct once once = {.queue = QUEUE, .sum = keys[31], .rounds = 120};
@@ -790,6 +814,7 @@ int main(int argc, char **argv) {
                                   who_waits_is_answered_by_the_next_life,
                                   who_waits_goes_on_when_the_proxy_can_connect_again,
                                   who_waits_for_events_is_told_what_it_missed,
+                                  who_is_answered_behind_the_end_is_told_why,
                                   writers_notice_no_kill,
                                   a_change_that_was_begun_is_made,
                                   a_change_that_was_made_is_answered,
