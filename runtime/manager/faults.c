@@ -80,6 +80,8 @@ void faults_init(uint32_t manager, uint32_t life) {
     faults.rma_refused = number("DDICT_TEST_RMA_REFUSED");
     faults.lane_idle_us = number("DDICT_TEST_LANE_IDLE_US");
     faults.stream_out_refused = number("DDICT_TEST_GIVE_REFUSED");
+    faults.keep_refused = number("DDICT_TEST_KEEP_REFUSED");
+    faults.list_refused = number("DDICT_TEST_LIST_REFUSED");
     faults.cut = number("DDICT_TEST_CUT");
     faults.cut_each = number("DDICT_TEST_CUT_EACH");
     faults.ledger = number("DDICT_TEST_LEDGER");
@@ -123,6 +125,10 @@ bool faults_rma(void) {
 
 bool faults_give(void) {
     return faults.stream_out_refused > 0 && faults.stream_out_refused-- > 0;
+}
+
+bool faults_keep(void) {
+    return faults.keep_refused > 0 && faults.keep_refused-- > 0;
 }
 
 void faults_put(void) {

@@ -30,6 +30,9 @@
  *                                 for DD_LANE_IDLE_MS
  *     DDICT_TEST_GIVE_REFUSED=N   for the first N values that would go out in pieces there is no
  *                                 memory to send them
+ *     DDICT_TEST_KEEP_REFUSED=N   for the first N values that requests of an earlier life name there
+ *                                 is no memory to keep them
+ *     DDICT_TEST_LIST_REFUSED=1   a later life has no memory for the list of these requests
  *     DDICT_TEST_CUT=N            the N-th message that comes by one of several connections of a
  *                                 peer, but the first, ends that
  *     DDICT_TEST_CUT_EACH=N       each N-th message that comes from another manager, a request, an
@@ -67,7 +70,7 @@ struct faults {
     uint64_t die_after_puts, puts;
     unsigned drop_type, delay_type, exit_type;
     uint64_t exit_code, drop, delay_ms, ready_ms, wake_ms, piece_ms, cut, cut_each, came, lend_ms,
-        rma_refused, stream_out_refused, lane_idle_us, ledger;
+        rma_refused, stream_out_refused, lane_idle_us, ledger, keep_refused, list_refused;
 };
 extern struct faults faults;
 
@@ -87,6 +90,8 @@ bool faults_cut_each(void); /* likewise, with each message of another manager */
 bool faults_rma(void);
 /* Called with each value that is to go out in pieces; true: there is no memory for that. */
 bool faults_give(void);
+/* Called with each value that a request of an earlier life names; true: it cannot be kept. */
+bool faults_keep(void);
 /* Called when a put is done and not yet answered. */
 void faults_put(void);
 void faults_step(enum faults_step step);

@@ -403,8 +403,9 @@ int manager_open(struct manager *m) {
 static int manager_learn(struct manager *m) {
     struct pollfd p = {.fd = m->sup.fd, .events = POLLIN};
     m->now = clock_ns();
-    if (!m->knows)
-        recovery_begin(m);
+    int e = m->knows ? 0 : recovery_begin(m);
+    if (e < 0)
+        return e;
     while (!m->knows && !m->stopping) {
         if (poll(&p, 1, -1) < 0 && errno != EINTR)
             return dd_error(-errno, "ddictd can not be heard: %s", strerror(errno));

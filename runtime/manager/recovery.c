@@ -41,6 +41,7 @@
 #include "results.h"
 #include "stream_in.h"
 #include <base/clock.h>
+#include <base/error.h>
 #include <base/log.h>
 
 #include <errno.h>
@@ -49,6 +50,10 @@
 
 /* in ledger_entry.value: there is no such block, or there was no memory to keep it */
 #define VALUE_LOST UINT64_MAX
+
+/* All requests that wait, in their order; from recovery_begin() to recovery_go_on(). */
+static struct ledger_entry **waiting;
+static size_t waiting_n;
 
 /* --- the request that was at hand --- */
 /* Whether request id has an answer behind `before` in CQ, consumed or not. */
@@ -215,14 +220,13 @@ static bool record_pass(struct lane_client *c, const struct ledger_entry *e) {
 }
 
 /* The entry that the record at hand has got already is over with it. */
-static void entry_of_record_end(struct lane_client *c, struct ledger_entry **list, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (list[i]->seq && list[i]->client == c->id && list[i]->at == c->lane.sq.pos)
-            entry_end(c->a.m, list[i]);
+static void entry_of_record_end(struct lane_client *c) {
+    for (size_t i = 0; i < waiting_n; i++)
+        if (waiting[i]->seq && waiting[i]->client == c->id && waiting[i]->at == c->lane.sq.pos)
+            entry_end(c->a.m, waiting[i]);
 }
 
-/* list: the n entries */
-static void fate_end(struct manager *m, struct ledger_entry **list, size_t n) {
+static void fate_end(struct manager *m) {
     struct store_fate f;
     struct lane_client *c;
     struct msg req;
@@ -254,7 +258,7 @@ static void fate_end(struct manager *m, struct ledger_entry **list, size_t n) {
         fatal_refuse(c, &req, of);
     if (of)
         filling_end(c, of, &req);
-    entry_of_record_end(c, list, n); /* behind SQ head it would be taken again */
+    entry_of_record_end(c); /* behind SQ head it would be taken again */
     ring_consume(&c->lane.sq, &req);
     c->served = true;
 }
@@ -376,19 +380,27 @@ static void entry_resume(struct manager *m, struct ledger_entry *e) {
 static void entry_keep(struct manager *m, struct ledger_entry *e) {
     if (!e->value)
         return;
-    int rc = e->req.type == MSG_PUT ? store_keep_reserved(m->store, e->value)
-                                    : store_keep(m->store, e->value);
+    int rc = faults.on && faults_keep() ? -ENOMEM
+             : e->req.type == MSG_PUT   ? store_keep_reserved(m->store, e->value)
+                                        : store_keep(m->store, e->value);
     if (rc != 0)
         e->value = rc < 0 ? VALUE_LOST : 0; /* 0: it has been let in */
 }
 
-/* All requests that wait, in their order. */
-static struct ledger_entry **entries(struct manager *m, size_t *n) {
+int recovery_begin(struct manager *m) {
     struct ledger *l = m->setup->ledger;
-    struct ledger_entry **list = l ? ledger_list(l, n) : NULL;
-    if (l && !list)
-        abort(); /* without them it must not go on */
-    return list;
+    if (!l)
+        return 0;
+    ledger_open(l);
+    if (!m->setup->page->fell)
+        l->fatal.lives = 0; /* those that count end one behind the other */
+    waiting = faults.list_refused ? NULL : ledger_list(l, &waiting_n);
+    if (waiting)
+        for (size_t i = 0; i < waiting_n; i++)
+            entry_keep(m, waiting[i]);
+    if (!waiting || !forwards_claim(m, waiting, waiting_n)) /* without them it must not go on */
+        return dd_error(-ENOMEM, "no memory for the requests that wait");
+    return 0;
 }
 
 /* What of its value is in CQ. */
@@ -398,32 +410,17 @@ static void entry_settle(struct manager *m, struct ledger_entry *e) {
         ledger_settle(e, c->lane.cq.pos);
 }
 
-void recovery_begin(struct manager *m) {
-    struct ledger *l = m->setup->ledger;
-    size_t n = 0;
-    if (l)
-        ledger_open(l);
-    if (l && !m->setup->page->fell)
-        l->fatal.lives = 0; /* those that count end one behind the other */
-    struct ledger_entry **list = entries(m, &n);
-    for (size_t i = 0; i < n; i++)
-        entry_keep(m, list[i]);
-    if (!forwards_claim(m, list, n))
-        abort();
-    free(list);
-}
-
 void recovery_go_on(struct manager *m) {
-    size_t n = 0;
-    struct ledger_entry **list = entries(m, &n);
-    for (size_t i = 0; i < n; i++)
-        entry_settle(m, list[i]);
-    fate_end(m, list, n);
+    for (size_t i = 0; i < waiting_n; i++)
+        entry_settle(m, waiting[i]);
+    fate_end(m);
     store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
-    for (size_t i = 0; i < n; i++)
-        if (list[i]->seq)
-            entry_resume(m, list[i]);
-    free(list);
+    for (size_t i = 0; i < waiting_n; i++)
+        if (waiting[i]->seq)
+            entry_resume(m, waiting[i]);
+    free(waiting);
+    waiting = NULL;
+    waiting_n = 0;
     forwards_resume(m);
     queues_go_on(m);
     if (m->setup->ledger)

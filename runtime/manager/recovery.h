@@ -10,13 +10,13 @@
 
 /*
  * Once, before it knows a client: what requests name that wait is kept. A client could name the same
- * in its completion queue.
+ * in its completion queue. 0; -ENOMEM with the sentence set: the process must end, and with it the
+ * dictionary, rather than forget one.
  */
-void recovery_begin(struct manager *m);
+int recovery_begin(struct manager *m);
 /*
  * Once, at SUP_GO: all clients and lease pages are known, and nothing was changed in the arena since
- * it was opened. Each request is answered, or waits again, or is in SQ for the first turn. Without
- * memory the process ends, and with it the dictionary, rather than forget one.
+ * it was opened. Each request is answered, or waits again, or is in SQ for the first turn.
  */
 void recovery_go_on(struct manager *m);
 

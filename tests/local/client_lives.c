@@ -256,6 +256,23 @@ START_TEST(a_life_that_can_not_begin_says_why) {
 }
 END_TEST
 
+/* Nobody who waits is forgotten: without memory for all of them there is no next life. */
+START_TEST(a_life_without_memory_for_who_waits_says_so) {
+    setenv("DDICT_TEST_LIST_REFUSED", "1", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_LIST_REFUSED");
+    quiet_wait();
+    x.broken = true;
+    manager_kill(0);
+    fails(DDICT_ELOST, ddict_put(d, "k", 1, "", 0, 0, 20000));
+    ck_assert_msg(
+        strstr(ddict_errmsg(), "can not start again: no memory for the requests that wait"), "%s",
+        ddict_errmsg());
+    ddict_detach(d);
+    dict_stop(&x);
+}
+END_TEST
+
 /* --- each change is made once --- */
 static struct once once = {.queue = "all", .sum = "sum", .rounds = 250};
 
@@ -413,6 +430,7 @@ int main(int argc, char **argv) {
                                   other_nodes_connect_again,
                                   one_death_too_many_ends_it,
                                   a_life_that_can_not_begin_says_why,
+                                  a_life_without_memory_for_who_waits_says_so,
                                   a_death_that_takes_a_request_along_ends_it,
                                   writers_notice_no_kill,
                                   a_request_that_was_begun_is_carried_out,
