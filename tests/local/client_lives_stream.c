@@ -244,6 +244,32 @@ START_TEST(a_value_comes_over_some_lives) {
 }
 END_TEST
 
+/*
+ * Where the next life cannot keep what is there of it, the put is refused, and the client goes on. The
+ * life before ends at one of the first pieces, which is in the block, and in SQ.
+ */
+START_TEST(a_value_whose_beginning_is_lost_is_refused) {
+    for (unsigned n = 3; n <= 5; n++) {
+        char die[32];
+        sprintf(die, "answered:%u", n);
+        setenv("DDICT_TEST_DIE", die, 1);
+        setenv("DDICT_TEST_DIE_LIVES", "1", 1);
+        setenv("DDICT_TEST_KEEP_REFUSED", "1", 1);
+        begin(1, 1, "16");
+        unsetenv("DDICT_TEST_DIE");
+        unsetenv("DDICT_TEST_DIE_LIVES");
+        unsetenv("DDICT_TEST_KEEP_REFUSED");
+        value_fill(value, LONG, 7);
+        fails(DDICT_ELOST, ddict_put(d, "k", 1, value, LONG, DDICT_NEW, 60000));
+        ck_assert_str_eq(ddict_errmsg(), "the value was lost with the manager");
+        put_plain("k", LONG);
+        taken("k", 7, LONG);
+        memory_fill();
+        end();
+    }
+}
+END_TEST
+
 /* A piece at which two lives end by a fault is not taken again: the put is refused. */
 START_TEST(a_piece_that_ended_two_lives_is_refused) {
     struct rlimit none = {0, 0};
@@ -294,6 +320,7 @@ int main(int argc, char **argv) {
                                   the_next_piece_is_taken,
                                   writers_of_long_values_notice_no_kill,
                                   a_value_comes_over_some_lives,
+                                  a_value_whose_beginning_is_lost_is_refused,
                                   a_piece_that_ended_two_lives_is_refused,
                                   a_value_that_ended_two_lives_when_it_began_is_refused};
     return tests_main("client_lives_stream", argc, argv, tests, sizeof tests / sizeof *tests);
