@@ -114,6 +114,34 @@ START_TEST(who_waits_for_room_is_let_in_by_the_next_life) {
 }
 END_TEST
 
+/* Where the next life cannot keep the value of a push, who pushed it is told so. */
+START_TEST(a_push_whose_value_is_lost_is_refused) {
+    struct pusher p[2] = {{.key = "q", .len = LEN, .seed = 1, .most = 1, .timeout_ms = 60000},
+                          {.key = "q", .len = LEN, .seed = 2, .most = 1, .timeout_ms = 60000}};
+    struct ddict_view v;
+    setenv("DDICT_TEST_KEEP_REFUSED", "1", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_KEEP_REFUSED");
+    dict_managers(&x, d);
+    ok(ddict_push(d, "q", 1, "1", 1, 0, 1, 20000));
+    for (unsigned i = 0; i < 2; i++) {
+        pusher_begin(&p[i]);
+        usleep(300000); /* in this order */
+    }
+    usleep(1500000);
+    manager_kill(0);
+    manager_came_back(0);
+    pusher_end(&p[0], DDICT_ELOST);
+    ok(ddict_pop(d, "q", 1, &v, 0, 20000));
+    ddict_release(&v);
+    pusher_end(&p[1], 0);
+    pop("q", 2, LEN);
+    fails(DDICT_ENOKEY, ddict_pop(d, "q", 1, &v, 0, 20000));
+    memory_fill();
+    end();
+}
+END_TEST
+
 /* One push after the other waits, and a pop lets it in; the manager dies at each n-th such step. */
 static void one_by_one(const char *step, unsigned n, size_t len) {
     struct pusher p = {.key = "q", .len = len, .most = 1, .timeout_ms = 600000};
@@ -245,6 +273,7 @@ END_TEST
 
 int main(int argc, char **argv) {
     const TTest *const tests[] = {who_waits_for_room_is_let_in_by_the_next_life,
+                                  a_push_whose_value_is_lost_is_refused,
                                   a_push_that_waited_is_carried_out,
                                   a_push_that_was_let_in_is_answered,
                                   a_push_that_was_answered_is_over,

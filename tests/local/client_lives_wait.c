@@ -154,6 +154,50 @@ START_TEST(who_was_woken_gets_the_value) {
 }
 END_TEST
 
+/* Where the next life cannot keep that value, those are told so; nobody is forgotten. */
+START_TEST(who_was_woken_is_told_that_the_value_is_lost) {
+    enum { WAIT = 6 };
+    ddict_async_t *q;
+    struct ddict_op view = {.what = DDICT_OP_VIEW,
+                            .key = "k",
+                            .klen = 1,
+                            .flags = DDICT_WAIT,
+                            .timeout_ms = 30000},
+                    done;
+    unsigned lost = 0;
+    setenv("DDICT_TEST_WAKE_MS", "300", 1);
+    setenv("DDICT_TEST_KEEP_REFUSED", "100", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_WAKE_MS");
+    unsetenv("DDICT_TEST_KEEP_REFUSED");
+    ok(ddict_async_open(d, &q));
+    for (unsigned i = 0; i < WAIT; i++)
+        ck_assert_int_eq(ddict_async_submit(q, &view, 1), 1);
+    quiet_wait();
+    value_fill(val, LEN, 77);
+    ok(ddict_put(d, "k", 1, val, LEN, 0, 20000));
+    manager_kill(0); /* each answer takes 300 ms, so most are left */
+    manager_came_back(0);
+    for (unsigned i = 0; i < WAIT; i++) {
+        ck_assert_int_eq(ddict_async_poll(q, &done, 1, 20000), 1);
+        if (done.status == 0) {
+            ck_assert(value_is(done.view.data, done.view.len, 77));
+            ddict_release(&done.view);
+            continue;
+        }
+        ck_assert_int_eq(done.status, DDICT_ELOST);
+        ck_assert_str_eq(done.text, "the value was lost with the manager");
+        free(done.text);
+        lost++;
+    }
+    ck_assert_uint_gt(lost, 0);
+    ddict_async_close(q);
+    ok(ddict_del(d, "k", 1, 20000)); /* it was lost for them alone */
+    memory_fill();
+    end();
+}
+END_TEST
+
 /* One pop after the other waits, and is served by a put of its own; the manager dies at each `step`. */
 static void one_by_one(const char *step) {
     enum { ROUND = 12 };
@@ -295,6 +339,7 @@ END_TEST
 int main(int argc, char **argv) {
     const TTest *const tests[] = {who_waits_is_answered_by_the_next_life,
                                   who_was_woken_gets_the_value,
+                                  who_was_woken_is_told_that_the_value_is_lost,
                                   a_pop_that_waited_is_answered_by_what_it_took,
                                   who_waited_and_was_answered_is_not_answered_again,
                                   who_was_about_to_wait_waits_once,

@@ -10,9 +10,10 @@ import random
 import re
 import signal
 import socket
+import tempfile
 import time
 
-from cluster import TRANSPORT, Dictionary, alive, check, children, main, wait_for
+from cluster import BUILD, TRANSPORT, Dictionary, alive, check, children, main, wait_for
 
 
 def figures(d):
@@ -309,6 +310,21 @@ def a_manager_that_ends_by_a_fault_says_where():
         d.check_nothing_left()
 
 
+def a_fault_whose_core_was_dumped_says_so():
+    with tempfile.TemporaryDirectory(prefix="ddict-core-", dir=BUILD) as folder:
+        via = ["env", "-C", folder, "prlimit", "--core=unlimited"]
+        pid = os.posix_spawnp("env", [*via, "sh", "-c", "kill -SEGV $$"], os.environ)
+        if not os.WCOREDUMP(os.waitpid(pid, 0)[1]):
+            print("# no core is dumped here")
+            return
+        with Dictionary(mem="16M", via=[via], args=["--restarts", "0"]) as d:
+            os.kill(d.manager_pid(0), signal.SIGSEGV)
+            lost(d, "manager 0 on node %s died (" % d.node_name(0))
+            line = d.nodes[0].line("error", 1)
+            check("died (signal 11, core dumped; the managers' log says where)" in line or "AddressSanitizer" in d.nodes[0].stderr(), line)
+            d.check_nothing_left()
+
+
 def a_put_that_kills_its_manager_is_an_error_not_a_hang():
     with Dictionary(nodes=2, managers=2, env={"DDICT_TEST_DIE_AFTER_PUTS": "50", "DDICT_TEST_MANAGER": "1"}) as d:
         p = d.probe("fill", "k", 1000, 100)
@@ -375,6 +391,6 @@ def a_stopped_manager_does_not_stop_the_end():
 main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_views_killed_leaks_nothing,
       a_writer_killed_in_a_stream_leaks_nothing, a_client_that_takes_no_answers_stops_nobody, a_waiting_client_killed_leaves_no_waiter,
       streams_that_stand_still_are_given_up, views_of_a_forked_child_outlive_their_parent, a_hold_page_that_could_shrink_is_not_taken, nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
-      a_manager_that_ends_by_a_fault_says_where, a_put_that_kills_its_manager_is_an_error_not_a_hang, the_switches_of_the_tests_do_what_they_say,
+      a_manager_that_ends_by_a_fault_says_where, a_fault_whose_core_was_dumped_says_so, a_put_that_kills_its_manager_is_an_error_not_a_hang, the_switches_of_the_tests_do_what_they_say,
       ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
       a_stopped_manager_does_not_stop_the_end])
