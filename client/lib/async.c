@@ -78,6 +78,15 @@ bool async_add(struct ddict_async *q, struct async_op *op) {
     return ok;
 }
 
+void async_add_again(struct ddict_async *q, struct async_op *op) {
+    pthread_mutex_lock(&q->lock);
+    op->done = false;
+    q->under_way++;
+    if (op->at_ns < q->earliest_ns)
+        q->earliest_ns = op->at_ns;
+    pthread_mutex_unlock(&q->lock);
+}
+
 void async_add_done(struct ddict_async *q, struct async_op *op) {
     pthread_mutex_lock(&q->lock);
     op->done = true;
@@ -240,12 +249,6 @@ static bool async_op_retry(struct ddict_async *q, struct session *s, struct asyn
     op->out.sent = 0;
     if (op->waits)
         op->out.head.aux = (op->at_ns - now) / 1000u + 1;
-    pthread_mutex_lock(&q->lock);
-    op->done = false;
-    q->under_way++;
-    if (op->at_ns < q->earliest_ns)
-        q->earliest_ns = op->at_ns;
-    pthread_mutex_unlock(&q->lock);
     uint64_t ticket;
     async_op_send(op, &ticket);
     return true;

@@ -112,6 +112,8 @@ void async_add_done(struct ddict_async *q, struct async_op *op);
 void async_detach(ddict_t *d); /* before its session is closed */
 /* For async_op_send(), under lane.lock: give op its ticket and its deadline. False: no memory. */
 bool async_add(struct ddict_async *q, struct async_op *op);
+/* Likewise, of an op that was done: it is under way again, and others may end it. */
+void async_add_again(struct ddict_async *q, struct async_op *op);
 /* Become a user of the set, until async_leave(). *s: its session; NULL after detach. 0, or
  * -ECANCELED in a child. */
 int async_enter(struct ddict_async *q, struct session **s);

@@ -55,7 +55,9 @@ void async_op_again(struct client_lane *p, struct request *r) {
 bool async_op_send(struct async_op *op, uint64_t *ticket) {
     struct client_lane *p = &op->m->lane;
     client_lane_lock(p);
-    if (op->pub.ticket == 0 && !async_add(op->q, op)) {
+    if (op->pub.ticket != 0) {
+        async_add_again(op->q, op);
+    } else if (!async_add(op->q, op)) {
         client_lane_unlock(p);
         return false;
     }
