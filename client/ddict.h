@@ -374,12 +374,12 @@ DDICT_API void ddict_abort(struct ddict_place *p);
  *     }
  *
  * ORDER. Puts, dels and pops of one key that are submitted to one set take effect in that order,
- * but for pops that wait (DDICT_WAIT). What follows a pop of a key of another node is sent when
- * that is answered. Otherwise operations end in any order, and take effect at any moment between
- * submit and their result. There is no order between them and other calls. An operation may wait
- * until results of earlier ones are polled: 256 KiB of gets that nobody polls hold up what was
- * submitted behind them. So poll before waiting for what another process does once it sees a put of
- * this set.
+ * but for pops that wait (DDICT_WAIT). What follows a pop, or a long put, of a key of another node
+ * is sent when that is answered. Otherwise operations end in any order, and take effect at any
+ * moment between submit and their result. There is no order between them and other calls. An
+ * operation may wait until results of earlier ones are polled: 256 KiB of gets that nobody polls
+ * hold up what was submitted behind them. So poll before waiting for what another process does once
+ * it sees a put of this set.
  *
  * THREADS. Any number of threads may use a set at once; each result goes to one of them. A handle
  * may have any number of sets.

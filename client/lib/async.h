@@ -5,7 +5,7 @@
  *
  *     submitted -> unsent (a list of its lane) -> sent -> done (a list of its set) -> polled
  *              \     ^
- *               `-> follows a pop
+ *               `-> follows another op
  *
  * A lane sends a bounded number of ops at a time: more than a manager takes from one lane would
  * stop it for everybody. Any thread of the process that holds lane.lock and finds an answer gives
@@ -20,9 +20,9 @@
  *    set by the thread that takes it from the list.
  * Q4 Puts, dels and pops (that do not wait) of one key in one set are begun by the owner as they were
  *    submitted, since it takes the records of a lane in their order. But a pop is refused, and sent
- *    again, where its value is longer than the memory set aside. So while one is under way that can
- *    be refused, it leads: what is submitted behind it follows, unsent, until its answer is final.
- *    Its followers, and its place among the leaders, belong to its lane also when it is done.
+ *    again, where its value is longer than the memory set aside; and of a value that goes to another
+ *    node in pieces some may have to be sent again (REWIND). So while such an op is under way, it
+ *    leads: what is submitted behind it follows, unsent, until its answer is final. Its followers, and its place among the leaders, belong to its lane also when it is done.
  *
  * Locks: lane.lock before async.lock. `users` keeps the session: detach waits until no thread is
  * inside.
@@ -44,7 +44,7 @@ struct async_op {
     uint32_t slot;        /* number of its lease slot, if r.slot is set */
     bool waits;           /* for its key */
     bool queued, counted; /* in unsent, or in followers; in lane.sent */
-    /* see Q4. ordered: has its place in the order of its key; repeats: a pop among these that may
+    /* see Q4. ordered: has its place in the order of its key; repeats: one among these that may
      * have to be sent again; leads: it is in lane.leaders; follows: it is in followers of such a one */
     bool ordered, repeats, leads, follows;
     struct client_lane_ops followers; /* of one that leads */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* async_order.c - ops of one key in the order of their submission: what follows a pop that may have
- * to be sent again (async.h, Q4). All is to be called under lane.lock. */
+/* async_order.c - ops of one key in the order of their submission: what follows one that may have to
+ * be sent again (async.h, Q4). All is to be called under lane.lock. */
 #include "async.h"
 #include "client_lane_inside.h"
 #include "request.h"
@@ -34,7 +34,7 @@ static void unsent_add(struct client_lane *p, struct async_op *op) {
     __atomic_store_n(&p->unsent_n, p->unsent_n + 1, __ATOMIC_RELAXED);
 }
 
-/* --- pops that others follow --- */
+/* --- ops that others follow --- */
 
 static bool is_same_key(const struct async_op *a, const struct async_op *b) {
     size_t len = a->out.head.key_len;
@@ -68,7 +68,7 @@ static void leaders_grow(struct client_lane *p) {
     p->leaders_cap = cap;
 }
 
-/* The place in the table of the pop that leads the ops of this key and set. */
+/* The place in the table of the op that leads the ops of this key and set. */
 static struct async_op **leader_at(struct client_lane *p, const struct async_op *op) {
     struct async_op **at = leaders_bucket(p, op->hash);
     while (*at && !is_same_key(*at, op))

@@ -87,7 +87,8 @@ static int async_op_request(struct session *s, struct async_op *op, unsigned own
     bool comes = head->type == MSG_POP && (op->m->id != owner || !op->r.slot);
     op->ordered =
         !op->waits && (op_is_put(o) || o->what == DDICT_OP_DEL || o->what == DDICT_OP_POP);
-    op->repeats = op->ordered && comes;
+    bool pieces = op_is_put(o) && op->m->id != owner && head->val_len > DD_MSG_INLINE - o->klen;
+    op->repeats = op->ordered && (comes || pieces);
     return comes ? request_pop(s, &op->r, &op->out, 0) : 0;
 }
 

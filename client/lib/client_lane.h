@@ -33,7 +33,7 @@ struct place;
 /* of the table of requests; a full ring of 1 KiB values has about as many */
 #define CLIENT_LANE_BUCKETS 512u
 #define CLIENT_LANE_NOTICES 64u /* notices waiting for room, at first */
-#define CLIENT_LANE_LEADERS 64u /* buckets of pops of sets that others follow, at first */
+#define CLIENT_LANE_LEADERS 64u /* buckets of ops of sets that others follow, at first */
 #define NEED_GO             UINT32_MAX
 
 enum sink {
@@ -129,8 +129,7 @@ struct client_lane {
     struct client_lane_ops unsent[2];
     uint32_t unsent_n, ops; /* written under lock, atomic; ops that are not done */
     uint32_t sent[2];       /* of them, waiting for their answer */
-    /* pops of sets whose answer may be that they are to be sent again (async.h, Q4), by the hash of
-     * their keys */
+    /* ops of sets that may have to be sent again (async.h, Q4), by the hash of their keys */
     struct async_op *few_leaders[CLIENT_LANE_LEADERS];
     struct async_op **leaders; /* [leaders_cap]; NULL: few_leaders has all */
     uint32_t leaders_n, leaders_cap;

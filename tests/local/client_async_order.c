@@ -266,6 +266,32 @@ START_TEST(what_follows_ends_in_time) {
 }
 END_TEST
 
+/* The owner dies with a part of the value, and its next life asks for the rest. */
+START_TEST(what_follows_a_long_put_takes_effect_behind_it) {
+    struct ddict_op r[2];
+    setenv("DDICT_RESTARTS", "16", 1);
+    setenv("DDICT_TEST_PIECE_MS", "300", 1);
+    setenv("DDICT_TEST_MANAGER", "1", 1);
+    begin_far();
+    unsetenv("DDICT_RESTARTS");
+    unsetenv("DDICT_TEST_PIECE_MS");
+    unsetenv("DDICT_TEST_MANAGER");
+    value_fill(long_value, 700000, 1);
+    struct ddict_op j[2] = {op_of(DDICT_OP_PUT, key, klen, long_value, 700000, 0),
+                            put_op("behind", 1)};
+    ck_assert_int_eq(ddict_async_submit(q, j, 2), 2);
+    for (double end = now_s() + 0.7; now_s() < end;)
+        ck_assert_int_eq(ddict_async_poll(q, r, 2, 50), 0);
+    ck_assert_int_eq(kill(x.manager[1], SIGKILL), 0);
+    results(r, 2);
+    for (int i = 0; i < 2; i++)
+        ck_assert_msg(r[i].status == 0, "%d %s", r[i].status, r[i].text);
+    holds("behind");
+    dict_managers(&x, d); /* those that dict_stop() waits for */
+    end_far();
+}
+END_TEST
+
 START_TEST(nothing_is_left_when_the_set_is_closed_or_the_handle_detached) {
     struct ddict_op r[3];
     begin_far();
@@ -305,4 +331,5 @@ END_TEST
 ASYNC_MAIN("client_async_order", what_follows_a_long_pop_takes_effect_behind_it,
            pops_and_puts_of_one_key_take_turns, thousands_of_one_key_take_turns,
            either_can_be_cancelled, what_follows_ends_in_time,
+           what_follows_a_long_put_takes_effect_behind_it,
            nothing_is_left_when_the_set_is_closed_or_the_handle_detached)
