@@ -211,16 +211,8 @@ has "and_what_was_typed_wins_over_the_variable" "^ddict: 3 managers on 2 nodes"
 clean_after "nothing_is_left"
 
 # The power of a component's node is lost: Slurm ends the step, and srun's exit code is that of the same step without a dictionary.
-conf=/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/slurm.conf
-root() { "$devcluster" run -u root -- "$@"; }
-powered() {
-    sed -i '/^SlurmdTimeout=13$/d' "$conf"
-    root scontrol reconfigure
-    "$devcluster" poweron 3
-}
-trap 'powered; rm -f "$out"*' EXIT
-echo SlurmdTimeout=13 >>"$conf"
-root scontrol reconfigure
+trap 'down_soon_end; rm -f "$out"*' EXIT
+down_soon
 sub sh -c 'rm -f het-runs*'
 lose() { # WHICH OPTION - of two components, the second on the node to be lost
     sub srun -N1 -n1 -w "${nodes[0]}" --mem=300M $2 sh -c "touch het-runs.$1.0; exec sleep 80" : \
@@ -239,7 +231,7 @@ is "with_the_exit_code_of_a_step_without_a_dictionary" "$(tail -n 1 "$out.with")
 has "which_is_none_of_success" "^exit code [1-9]"
 is "and_srun_says_once_what_was_lost" "$(grep -c "^srun: error: ddict: node ${nodes[2]} is lost" "$out")" 1
 rm -f "$out".*
-powered
+down_soon_end
 trap 'rm -f "$out"' EXIT
 patience=60 clean_after "nothing_is_left_of_the_lost_node"
 rm -rf het.sh het-*.sh het-runs het-data het-saved* ddict-*.jsonl

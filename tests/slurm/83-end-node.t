@@ -5,22 +5,7 @@
 . "$(dirname "$0")/ends.sh"
 slots=12 # those that wait for a loss must all have begun
 need_nodes 3
-conf=/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/slurm.conf
-root() { "$devcluster" run -u root -- "$@"; }
-as_before() {
-    sed -i '/^SlurmdTimeout=13$/d' "$conf"
-    root scontrol reconfigure
-    "$devcluster" poweron 2
-    "$devcluster" poweron 3
-}
-# A node that Slurm has drained meanwhile is told, and is no matter of the tests that follow.
-undrain() {
-    local node state why
-    root sinfo -h -N -o '%N %T %E' | while read -r node state why; do
-        case $state in drain* | down* | fail*) echo "# $node was $state: $why"; root scontrol update nodename="$node" state=resume ;; esac
-    done
-}
-trap 'as_before; undrain; rm -rf "$ends" "$out"' EXIT
+trap 'down_soon_end; undrain; rm -rf "$ends" "$out"' EXIT
 slurmd_kill() { kill -KILL "$("$devcluster" ps "$1" | awk '$5 == "slurmd" { print $2 }')"; } # NODE
 all_begun() { # of the rows not yet judged
     local n on
@@ -31,8 +16,7 @@ all_begun() { # of the rows not yet judged
     done
 }
 at() { until_true 100 test -e "$ends/$1"; t0=$(now_ms); }
-echo SlurmdTimeout=13 >>"$conf"
-root scontrol reconfigure
+down_soon
 # By libfabric where there is one: what it carries ends as fast.
 ofi=''
 sub srun -N1 -n1 ddict run --local --transport=ofi:tcp --record=none -- true >"$out" 2>&1 </dev/null && ofi=--ddict-transport=ofi:tcp
@@ -60,6 +44,6 @@ until_true 100 all_begun
 slurmd_kill 2
 touch "$ends/power"
 while jobs -rp | grep -qvx "$watcher"; do wait -n; done
-as_before
+down_soon_end
 rows_end "nothing_is_left_after_nodes_were_lost"
 ends_finish

@@ -3,7 +3,6 @@
 # A node is set down while managers run, in a job that goes on without it (--no-kill): Slurm ends what runs there and nothing else, so the managers of the
 # other nodes end in order, say why, and write their part of the record. From Slurm 23.11 on this holds for a step that keeps --no-kill (step_argv.c).
 . "$(dirname "$0")/lib.sh"
-root() { "$devcluster" run -u root -- "$@"; }
 trap 'root scontrol update nodename="${nodes[1]}" state=resume >/dev/null 2>&1; rm -f "$out"' EXIT
 
 limit=120 sub srun --no-kill -N2 -n2 -w "${nodes[0]},${nodes[1]}" --mem=300M --ddict-mem=64M sh -c 'ddict put k$SLURM_PROCID v && echo "begun $SLURM_JOB_ID"

@@ -12,7 +12,6 @@ nodes_n=16 jobs=200 down_soon=(--set SlurmdTimeout=13)
 t "a_cluster_of_sixteen_nodes_is_up" timeout $((120 * slow)) "$devcluster" up -n $nodes_n --prefix "$prefix" --mem-per-node 400 "${down_soon[@]}" || finish
 mapfile -t nodes < <("$devcluster" nodes)
 cd "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/home/ddict-test" || exit 1
-root() { "$devcluster" run -u root -- "$@"; }
 
 # Of slurmctld and each slurmd; a descriptor or a thread more now and then is no leak, but one for each job is.
 daemons_have() {

@@ -7,7 +7,7 @@ set -u
 tests=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
 devcluster=${DEVCLUSTER-$tests/../../contrib/devcluster/devcluster}
 export DEVCLUSTER_ID=${DEVCLUSTER_ID-d}
-bad=0 site=''
+bad=0 site='' soon=13
 out=$(mktemp "${TMPDIR:-/var/tmp}/ddict-test.XXXXXX") && chmod 644 "$out" || exit 1
 trap 'rm -f "$out"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -40,6 +40,28 @@ terminal() {
         return 124
     fi
     wait $pid
+}
+
+root() { "$devcluster" run -u root -- "$@"; }
+
+# down_soon [SECONDS] - until down_soon_end, which also gives all nodes their power back, a node that is lost is down for Slurm after so many seconds (13)
+down_soon() {
+    soon=${1-13}
+    echo "SlurmdTimeout=$soon" >>"/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/slurm.conf"
+    root scontrol reconfigure
+}
+down_soon_end() {
+    local n
+    sed -i "/^SlurmdTimeout=$soon\$/d" "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/slurm/slurm.conf"
+    root scontrol reconfigure
+    for n in "${nodes[@]}"; do "$devcluster" poweron "$n"; done
+}
+# undrain - a node that Slurm has drained is told, and is no matter of the tests that follow
+undrain() {
+    local node state why
+    root sinfo -h -N -o '%N %T %E' | while read -r node state why; do
+        case $state in drain* | down* | fail*) echo "# $node was $state: $why"; root scontrol update nodename="$node" state=resume ;; esac
+    done
 }
 
 ok() { echo "ok $*"; }
