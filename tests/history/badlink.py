@@ -17,22 +17,22 @@ TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x2, 0x1000  # linux/if_tun.h
 BURST = 64
 
 
-class BadLink(Link):
-    def __init__(self, tag):
-        super().__init__(tag)
+class Carrier:
+    """Two interfaces, and a thread that carries each frame from one to the other."""
+
+    def __init__(self):
         self.fds, self.over = [], threading.Event()
         self.delay = self.loss = self.reorder = 0
         self.frames = Counter()
         self.carrier, self.error = threading.Thread(target=self.carry_on), None
 
-    def join(self):
-        for i, name in enumerate(self.names):
-            fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-            self.fds.append(fd)
-            device = "dd%d%d" % (os.getpid(), i)
-            fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI))
-            nets.ip("link", "set", device, "netns", name, "name", "eth0")
-        self.carrier.start()
+    def end_in(self, namespace, name):
+        """Make one of the two, in that network namespace. It goes with us."""
+        fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fds.append(fd)
+        device = "dd%d%d" % (os.getpid(), len(self.fds))
+        fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI))
+        nets.ip("link", "set", device, "netns", namespace, "name", name)
 
     def bad(self, delay=0, loss=0, reorder=0):
         """Seconds; shares of the frames that are lost, and that overtake those before them."""
@@ -41,7 +41,7 @@ class BadLink(Link):
     def carry_on(self):
         try:
             self.carry()
-        except Exception as e:  # __exit__() says it
+        except Exception as e:  # say() does
             self.error = e
 
     def carry(self):
@@ -74,12 +74,30 @@ class BadLink(Link):
                 except OSError:  # its queue is full, or the interface is down
                     self.frames["lost"] += 1
 
-    def __exit__(self, *error):
+    def stop(self):
         self.over.set()
         if self.carrier.ident:
             self.carrier.join()
         for fd in self.fds:
             os.close(fd)
-        super().__exit__(*error)
+
+    def say(self, *error):
+        """What went wrong in the thread, unless something else did."""
         if self.error and not any(error):
             raise self.error
+
+
+class BadLink(Carrier, Link):
+    def __init__(self, tag):
+        Link.__init__(self, tag)
+        Carrier.__init__(self)
+
+    def join(self):
+        for name in self.names:
+            self.end_in(name, "eth0")
+        self.carrier.start()
+
+    def __exit__(self, *error):
+        self.stop()
+        super().__exit__(*error)
+        self.say(*error)

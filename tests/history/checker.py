@@ -113,6 +113,14 @@ class ByHand(unittest.TestCase):
         calls = written("1 put 1 0-1") + [Call(2, GET, 2, 2, 3, ENOKEY)]
         self.assertEqual(check_history(calls)["answered"], 2)
 
+    def test_a_history_so_far(self):
+        calls = written("1 put 1 0-1\n1 put 2 2-9\n2 get 2 3-4\n2 get 2 6-12\n3 get 7 10-11")
+        self.assertEqual([(c.began, c.ended) for c in linear.so_far(calls, 5)], [(0, 1), (2, None), (3, 4)])
+        self.assertEqual(check_history(linear.so_far(calls, 5))["answered"], 2)
+        self.assertEqual(check_history(linear.so_far(calls, 9))["unknown"], 1)
+        with self.assertRaises(Unexpected):
+            check_history(linear.so_far(calls, 11))
+
     def test_the_window_has_no_call_that_is_not_needed(self):
         calls = []
         for i in range(100):

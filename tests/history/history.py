@@ -246,20 +246,29 @@ class Round:
                 answers.setdefault(c.owner, []).append((c.began, c.ended))
         return [min(((ended - killed) / 1e6 for began, ended in answers.get(number, []) if began > killed and ended > gone), default=None) for killed, gone, number in self.deaths]
 
-    def judge(self):
-        calls = [c for path in self.files if os.path.exists(path) for c in linear.read_file(path)]
+    def calls(self):
+        return [c for path in self.files if os.path.exists(path) for c in linear.read_file(path)]
+
+    def explained(self, calls):
+        """How many of which outcome there were; notes without explanation are kept."""
         try:
-            counts = linear.check_history(calls)
+            return linear.check_history(calls)
         except linear.Unexpected as e:
             keep = os.environ.get("HISTORY_KEEP")
             if keep:
                 shutil.copytree(self.folder, keep, dirs_exist_ok=True)
             raise Unexplained("%s\n    (after %s; %s)" % (e, dict(self.did), self.over or "the dictionary lived"))
-        found = self.recoveries(calls)
+
+    def restarts(self):
+        return sum("was started again" in line for node in self.d.nodes for line in node.lines)
+
+    def judge(self):
+        calls = self.calls()
+        counts, found = self.explained(calls), self.recoveries(calls)
         RECOVERED.extend(ms for ms in found if ms is not None)
         counts["deaths"] = len(found)
         counts["hung"] = sum(c.code == -errno.ETIMEDOUT and c.timeout_ms >= LONG_MS for c in calls)
-        counts["restarts"] = sum("was started again" in line for node in self.d.nodes for line in node.lines)
+        counts["restarts"] = self.restarts()
         return counts
 
 

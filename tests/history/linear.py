@@ -13,6 +13,7 @@ Queues have a checker of their own (check_queue()), and so have freezes (check_f
 """
 import bisect
 import errno
+import os
 import struct
 import sys
 from collections import Counter, namedtuple
@@ -39,10 +40,13 @@ class Unexpected(Exception):
     """A call's answer is one that nothing allows, or the history has no explanation; the text says all."""
 
 
-def read_file(path):
-    """The calls of one worker."""
+def read_file(path, last=None):
+    """The calls of one worker; last: so many of the last ones."""
     with open(path, "rb") as f:
         magic, client, n, owner = HEAD.unpack(f.read(HEAD.size).ljust(HEAD.size, b"\0"))
+        if last is not None and n > last:
+            f.seek((n - last) * CALL.size, os.SEEK_CUR)
+            n = last
         data = f.read(n * CALL.size)
     if magic == 0:  # killed before it began
         return []
@@ -50,6 +54,12 @@ def read_file(path):
     for began, ended, verb, how, key, timeout_ms, wrote, read, version, code, _, length in CALL.iter_unpack(data):
         found.append(Call(client, verb, key, began, ended or None, code if ended else -errno.ETIMEDOUT, wrote, read, how, timeout_ms if ended else -1, version, length, owner[key]))
     return found
+
+
+def so_far(calls, when):
+    """As they stood at that moment, which was before the first of their files was read: what began later was not there, and what ended later had not. Workers may go on meanwhile: a call is noted before
+    it is sent, so what an answer of before that moment rests on is in the files."""
+    return [c._replace(ended=None, code=-errno.ETIMEDOUT, timeout_ms=-1) if c.ended is not None and c.ended > when else c for c in calls if c.began <= when]
 
 
 def settle(calls):
