@@ -6,6 +6,7 @@ all answers. What nobody can know, of calls that ran out of time, were lost or w
     make check TESTS=tests/history/history.py      in a build folder: some 20 s
     make history HISTORY_SECONDS=1800              longer, with more nemeses
     make history HISTORY_KILLS=10000               so many kills of managers and clients, on 1 and 3 nodes, and what they did
+    HISTORY_AT_ONCE=N                              of these: dictionaries at once (one more than cores); 1 for times on an idle machine
     HISTORY_SEED=N                                 draw the same nemeses, though not the same moments
     HISTORY_KEEP=DIR                               keep the notes of a history without explanation there, for linear.py
 
@@ -15,6 +16,7 @@ be, the calls of that dictionary are checked and another one goes on; the figure
 import errno
 import itertools
 import os
+import pickle
 import random
 import select
 import shutil
@@ -38,11 +40,14 @@ SECONDS = float(os.environ.get("HISTORY_SECONDS", "18"))
 SEED = int(os.environ.get("HISTORY_SEED", "0")) or random.SystemRandom().getrandbits(31)
 LONG = SECONDS > 60
 KILLS = int(os.environ.get("HISTORY_KILLS", "0"))
+AT_ONCE = int(os.environ.get("HISTORY_AT_ONCE", "0")) or len(os.sched_getaffinity(0)) + 1  # dictionaries, of so many kills
 GROWN = 32768  # bytes that an index and its slabs may have grown by, of each manager
 EMPTIED_S = 2
 LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
 LONG_MS = 20000  # of worker.c: a call that takes so long, where nothing stands still, hangs
 KEYS = 12 if KILLS else 6
+# Seconds from a kill to the next. Of four managers each dies some ten times in ten seconds, and serves hundreds of calls between; 16 deaths are made good.
+KILL_PACE = 0.15
 
 
 def comm_of(pid):
@@ -447,7 +452,7 @@ def one_of_many(nodes, nemeses, how, kept):
                 args += ["--spill", disk, "--spill-size", "64M"]
                 how.update(mem="16M", ballast=800)
             os.environ["HISTORY_KEEP"] = kept
-            a_round(RNG, 10, nemeses, pace=0.25, nodes=nodes, managers=max(4, 2 * nodes), args=args, may_end=True, pause_us=1500, emptied=True, **how)
+            a_round(RNG, 10, nemeses, pace=KILL_PACE, nodes=nodes, managers=max(4, 2 * nodes), args=args, may_end=True, pause_us=1500, emptied=True, **how)
     except LeftOver as e:
         return "left-overs", e
     except Unexplained as e:
@@ -461,34 +466,83 @@ def one_of_many(nodes, nemeses, how, kept):
     return None
 
 
+def some_kills(share, most, folder, found):
+    """So many of them, in one dictionary after the other. found gets what was wrong, sums, and times from a kill to an answer."""
+    global RNG
+    RNG = random.Random(SEED + share)
+    wrong, sums, shown = found["wrong"], found["sums"], 0
+    RECOVERED.clear()
+    found["recovered"] = RECOVERED
+    for n, (what, nodes, nemeses, how) in enumerate(itertools.islice(itertools.cycle(KINDS), share * len(KINDS) // AT_ONCE, None)):
+        killed = sums["managers 1"] + sums["managers 3"] + sums["clients"]
+        if killed >= most:
+            break
+        if killed >= shown + 500:
+            shown = killed
+            print("# %d of %d kills, wrong: %s" % (killed, most, dict(wrong)), flush=True)
+        TOTAL.clear()
+        bad = one_of_many(nodes, nemeses, how, os.path.join(folder, "%d.%d" % (share, n)))
+        if bad:
+            wrong[bad[0]] += 1
+            print("# %s, round %d.%d: %s: %s" % (what, share, n, bad[0], str(bad[1]).replace("\n", "\n# ")), flush=True)
+        wrong["hangs"] += TOTAL["hung"]
+        sums.update({"managers %d" % nodes: TOTAL["deaths"], "clients": TOTAL["worker_killed"], "kind " + what: TOTAL["ended"], "rounds": 1})
+        sums.update({k: TOTAL[k] for k in ("restarts", "ended", "answered", "lost")})
+
+
+def at_once(n, one):
+    """one(i, found) in n processes. What each found; also where all are ended early."""
+    children, parts = [], []
+    sys.stdout.flush()
+    for i in range(n):
+        end, begin = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            found = {"wrong": Counter(), "sums": Counter(), "recovered": []}
+            try:
+                one(i, found)
+            except SystemExit:
+                pass
+            except BaseException as e:  # what goes wrong outside of a round
+                found["wrong"]["others"] += 1
+                print("# share %d: %s: %s" % (i, type(e).__name__, e), flush=True)
+            finally:
+                with os.fdopen(begin, "wb") as f:
+                    pickle.dump(found, f)
+                os._exit(0)
+        os.close(begin)
+        children.append((pid, os.fdopen(end, "rb")))
+    over = None
+    while len(parts) < n:
+        try:
+            pid, f = children[len(parts)]
+            data = f.read()
+            os.waitpid(pid, 0)
+            parts.append(pickle.loads(data) if data else {"wrong": Counter({"others": 1}), "sums": Counter(), "recovered": []})
+        except (SystemExit, Failed) as e:  # we are to end, or time is over
+            over = e
+            for pid, _ in children[len(parts):]:
+                os.kill(pid, signal.SIGTERM)
+    return parts, over
+
+
 def so_many_kills():
     """HISTORY_KILLS of them; goes on behind a fault, and says at the end what there was."""
-    wrong, sums, began, shown = Counter(), Counter(), time.monotonic(), 0
+    began, wrong, sums = time.monotonic(), Counter(), Counter()
     folder = os.environ.get("HISTORY_KEEP") or os.path.join(BUILD, "history-found")
-    RECOVERED.clear()
-    try:
-        for n, (what, nodes, nemeses, how) in enumerate(itertools.cycle(KINDS)):
-            killed = sums["managers 1"] + sums["managers 3"] + sums["clients"]
-            if killed >= KILLS:
-                break
-            if killed >= shown + 500:
-                shown = killed
-                print("# %d kills in %d s, wrong: %s" % (killed, time.monotonic() - began, dict(wrong)), flush=True)
-            TOTAL.clear()
-            found = one_of_many(nodes, nemeses, how, os.path.join(folder, str(n)))
-            if found:
-                wrong[found[0]] += 1
-                print("# %s, round %d: %s: %s" % (what, n, found[0], str(found[1]).replace("\n", "\n# ")), flush=True)
-            wrong["hangs"] += TOTAL["hung"]
-            sums.update({"managers %d" % nodes: TOTAL["deaths"], "clients": TOTAL["worker_killed"], "kind " + what: TOTAL["ended"]})
-            sums.update({k: TOTAL[k] for k in ("restarts", "ended", "answered", "lost")})
-    finally:  # also where it is ended early
-        for what, *_ in KINDS:
-            print("# %s: %d dictionaries ended" % (what, sums["kind " + what]))
-        print("# %d kills of managers (%d on 1 node, %d on 3) and %d of clients under load in %d s: %d answers without explanation (0: no acknowledged write lost, none applied twice), %d torn values, "
-              "%d hangs, %d left-overs, %d others; %d calls answered, %d ended in DDICT_ELOST; %d managers came back, %d deaths ended a dictionary; from a kill to the first answer: %s"
-              % (sums["managers 1"] + sums["managers 3"], sums["managers 1"], sums["managers 3"], sums["clients"], time.monotonic() - began, wrong["answers without explanation"], wrong["torn values"],
-                 wrong["hangs"], wrong["left-overs"], wrong["others"], sums["answered"], sums["lost"], sums["restarts"], sums["ended"], recovery() if RECOVERED else "-"), flush=True)
+    parts, over = at_once(AT_ONCE, lambda share, found: some_kills(share, -(-KILLS // AT_ONCE), folder, found))
+    RECOVERED[:] = [ms for part in parts for ms in part["recovered"]]
+    for part in parts:
+        wrong.update(part["wrong"])
+        sums.update(part["sums"])
+    for what, *_ in KINDS:
+        print("# %s: %d dictionaries ended" % (what, sums["kind " + what]))
+    print("# %d kills of managers (%d on 1 node, %d on 3) and %d of clients under load in %d s, %d dictionaries, %d at once: %d answers without explanation (0: no acknowledged write lost, none applied "
+          "twice), %d torn values, %d hangs, %d left-overs, %d others; %d calls answered, %d ended in DDICT_ELOST; %d managers came back, %d deaths ended a dictionary; from a kill to the first answer: %s"
+          % (sums["managers 1"] + sums["managers 3"], sums["managers 1"], sums["managers 3"], sums["clients"], time.monotonic() - began, sums["rounds"], AT_ONCE, wrong["answers without explanation"],
+             wrong["torn values"], wrong["hangs"], wrong["left-overs"], wrong["others"], sums["answered"], sums["lost"], sums["restarts"], sums["ended"], recovery() if RECOVERED else "-"), flush=True)
+    if over:
+        raise over
     check(not any(wrong.values()), "%r; histories are in %s" % (dict(wrong), folder))
 
 
