@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Unit tests: one program a source file, in tests/unit. Stress tests: several processes, in tests/stress. Models of the shared memory: tests/litmus. Inputs of strangers: tests/fuzz. The binding: tests/python.
+# Unit tests: one program a source file, in tests/unit. Stress tests: several processes, in tests/stress. Models of the shared memory: tests/litmus. Long use: tests/soak. Inputs of strangers: tests/fuzz. The binding: tests/python.
 include tests/unit/local.mk
 include tests/unit/client.mk
 include tests/stress/local.mk
 include tests/history/local.mk
+include tests/soak/local.mk
 include tests/litmus/local.mk
 include tests/slurm/local.mk
 include tests/python/local.mk
