@@ -422,13 +422,17 @@ int client_lane_send(struct client_lane *p, struct outgoing *out, struct request
 
 int client_lane_ask(struct client_lane *p, struct outgoing *out, struct request *r,
                     struct call_deadline *w) {
-    int rc;
-    do {
-        rc = client_lane_send(p, out, r, w);
+    for (;;) {
+        int rc = client_lane_send(p, out, r, w);
         if (likely(rc == 0))
             rc = client_lane_wait(p, r, w);
-    } while (unlikely(rc > 0));
-    return rc;
+        if (likely(rc <= 0))
+            return rc;
+        if ((rc = call_deadline_slice(w)) < 0) { /* the manager may always ask again */
+            client_lane_cancel(p, r);
+            return rc;
+        }
+    }
 }
 
 void request_drop(struct request *r) {

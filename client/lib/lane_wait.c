@@ -214,6 +214,8 @@ static bool request_has_room(struct client_lane *p, const struct request *r) {
 static bool request_is_satisfied(struct client_lane *p, struct request *r) {
     if (r->need == 0)
         return r->done || r->rewound;
+    if (r->need == NEED_GO && r->done) /* it was refused: its manager need not be released */
+        return true;
     return (r->done && r->sending) || request_has_room(p, r);
 }
 

@@ -413,6 +413,55 @@ START_TEST(a_value_that_is_sent_again_is_given_up) {
 }
 END_TEST
 
+START_TEST(a_manager_that_always_wants_a_value_again_is_left_in_time) {
+    begin();
+    struct requester a;
+    struct msg m, put;
+    uint32_t number = 0;
+    large_fill();
+    put_start(&a, large, sizeof large, 300);
+    await(&put, payload);
+    uint64_t end_at = clock_ns() + 30000000000u;
+    while (pthread_tryjoin_np(a.thread, NULL) != 0) {
+        ck_assert_msg(clock_ns() < end_at, "it was sent again %u times", number);
+        if (next(&m, payload) && m.type == MSG_DATA && (m.flags & MSGF_LAST))
+            rewind_to(&put, sizeof large - 1, ++number);
+    }
+    ck_assert_int_eq(a.rc, -ETIMEDOUT);
+    ck_assert_uint_gt(number, 0);
+    request_drop(&a.r);
+    end();
+}
+END_TEST
+
+START_TEST(a_value_that_is_to_be_sent_again_is_refused_while_its_manager_is_held) {
+    begin();
+    struct requester a;
+    struct msg put;
+    large_fill();
+    put_start(&a, large, sizeof large, 60000);
+    await(&put, payload);
+    pieces_take(&put, 0, sizeof large, 0);
+    struct msg hold = {.len = MSG_HEADER, .type = MSG_HOLD, .manager = 3, .aux = 1};
+    answer(&hold, NULL);
+    rewind_to(&put, 0, 1);
+    uint64_t end_at = clock_ns() + 30000000000u;
+    for (bool waits = false; !waits;) {
+        ck_assert_msg(clock_ns() < end_at, "it does not wait until its manager is released");
+        usleep(100);
+        client_lane_lock(&manager.lane);
+        waits = a.r.need == NEED_GO && a.r.asleep != AWAKE;
+        client_lane_unlock(&manager.lane);
+    }
+    uint64_t t = clock_ns();
+    struct msg no = reply_to(&put, DDICT_ELOST);
+    answer(&no, NULL);
+    ck_assert_int_eq(requester_end(&a), DDICT_ELOST);
+    ck_assert(clock_ns() - t < 30000000000u);
+    end();
+}
+END_TEST
+
 START_TEST(only_the_value_of_a_put_is_sent_again) {
     struct requester a;
     struct msg m;
@@ -798,6 +847,8 @@ int main(void) {
     tcase_add_test(t, a_refusal_while_the_ring_is_full_is_answered_when_there_is_room);
     tcase_add_test(t, a_value_is_sent_again_from_where_its_manager_says);
     tcase_add_test(t, a_value_that_is_sent_again_is_given_up);
+    tcase_add_test(t, a_manager_that_always_wants_a_value_again_is_left_in_time);
+    tcase_add_test(t, a_value_that_is_to_be_sent_again_is_refused_while_its_manager_is_held);
     tcase_add_test(t, only_the_value_of_a_put_is_sent_again);
     tcase_add_test(t, a_streamed_answer_fills_the_buffer_or_memory);
     tcase_add_test(t, what_is_given_up_is_told_and_its_answer_is_dropped);
