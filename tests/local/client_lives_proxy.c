@@ -299,7 +299,7 @@ START_TEST(who_waits_in_vain_has_his_time) {
     }
     for (int i = 0; i < 2; i++) {
         pthread_join(late[i].thread, NULL);
-        ck_assert_int_eq(late[i].rc, -ETIMEDOUT);
+        ck_assert_int_eq(late[i].rc, i ? -ETIMEDOUT : -EAGAIN);
         ck_assert_msg(late[i].n > 7900 && late[i].n < 14000, "after %u ms", late[i].n);
     }
     end();
@@ -412,6 +412,7 @@ static ddict_async_t *answers_make(ddict_t **by) {
     struct ddict_view v;
     far_begin();
     ddict_t *there = *by = dict_attach(&x, OWNER);
+    setenv("DDICT_NODE", x.node[PROXY], 1); /* a child's own request goes by the proxy */
     for (unsigned i = 0; i < 1 + POPS; i++) {
         value_fill(value, 4000, i);
         ok(ddict_put(there, keys[i], strlen(keys[i]), value, 4000, 0, 20000));
