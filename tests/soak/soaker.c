@@ -7,8 +7,8 @@
  *     soaker SEED [leak]       with DDICT_NAME and DDICT_NODE, until SIGTERM. After SIGUSR1 it says
  *                              "quiet" when no call of it is under way, and makes none until
  *                              SIGUSR2. leak: now and then a handle is forgotten, on purpose
- *     soaker ledger PID        how many entries the ledgers of that ddictd have, and ever had at
- *                              once
+ *     soaker ledger PID        how many entries the ledgers of that ddictd have, and ever had in the
+ *                              chunks that have memory
  *
  * Exits with 0; with 2 when it could not attach; with 3 when the dictionary is lost or has ended.
  */
@@ -449,36 +449,48 @@ static void quiet_be(void) {
     sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* --- the ledger of a ddictd --- */
-static int ledger_count(pid_t pid) {
-    static struct ledger l;
-    char path[64], line[256];
+/* --- the ledgers of a ddictd --- */
+static bool memory_read(pid_t pid, uint64_t from, void *to, size_t n) {
+    struct iovec in_it = {(void *)(uintptr_t)from, n}, here = {to, n};
+    return process_vm_readv(pid, &here, 1, &in_it, 1, 0) == (ssize_t)n;
+}
+
+/* Of chunks that have memory alone: to read another one would take it. */
+static bool ledger_add_up(pid_t pid, uint64_t at, uint64_t *entries, uint64_t *top) {
+    static struct ledger_chunk chunk[LEDGER_CHUNKS];
+    static struct ledger_entry entry[LEDGER_CHUNK];
+    if (!memory_read(pid, at + offsetof(struct ledger, chunk), chunk, sizeof chunk))
+        return false;
+    for (uint64_t k = 0; k < LEDGER_CHUNKS; k++) {
+        unsigned n = chunk[k].top < LEDGER_CHUNK ? chunk[k].top : LEDGER_CHUNK;
+        if (n > 0 &&
+            !memory_read(pid, at + LEDGER_HEAD + k * sizeof entry, entry, n * sizeof *entry))
+            return false;
+        for (unsigned i = 0; i < n; i++)
+            *entries += entry[i].seq != 0;
+        *top += n;
+    }
+    return true;
+}
+
+static int ledgers_count(pid_t pid) {
+    char path[64], line[512];
     uint64_t entries = 0, top = 0;
     unsigned found = 0;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (sizeof l + page - 1) / page * page;
+    bool good = true;
     snprintf(path, sizeof path, "/proc/%d/maps", (int)pid);
     FILE *f = fopen(path, "re");
     if (!f)
         return 1;
-    while (fgets(line, sizeof line, f)) {
-        unsigned long begin, end;
-        if (sscanf(line, "%lx-%lx rw-s", &begin, &end) != 2 || end - begin != size ||
-            !strstr(line, "/dev/zero"))
+    while (good && fgets(line, sizeof line, f)) {
+        unsigned long begin;
+        if (!strstr(line, "memfd:ddict-ledger") || sscanf(line, "%lx-", &begin) != 1)
             continue;
-        struct iovec to = {&l, offsetof(struct ledger, entry)}, from = {(void *)begin, to.iov_len};
-        if (process_vm_readv(pid, &to, 1, &from, 1, 0) != (ssize_t)to.iov_len ||
-            l.top > LEDGER_ENTRIES)
-            break; /* not allowed */
-        to.iov_len = from.iov_len = offsetof(struct ledger, entry) + l.top * sizeof l.entry[0];
-        if (process_vm_readv(pid, &to, 1, &from, 1, 0) != (ssize_t)to.iov_len)
-            break;
-        for (uint64_t i = 0; i < l.top; i++)
-            entries += l.entry[i].seq != 0;
-        top += l.top;
+        good = ledger_add_up(pid, begin, &entries, &top);
         found++;
     }
     fclose(f);
-    if (found == 0)
+    if (!good || found == 0) /* it is not allowed */
         return 1;
     printf("%llu %llu\n", (unsigned long long)entries, (unsigned long long)top);
     return 0;
@@ -486,7 +498,7 @@ static int ledger_count(pid_t pid) {
 
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "ledger") == 0)
-        return ledger_count((pid_t)atoi(argv[2]));
+        return ledgers_count((pid_t)atoi(argv[2]));
     if (argc < 2)
         return 1;
     signal(SIGTERM, stop_note);
