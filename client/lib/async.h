@@ -18,11 +18,12 @@
  * Q3 An op belongs to its lane (under lane.lock) until it is done, then to its set (under
  *    async.lock). Only the thread that polls it frees it. An op that is `queued` is given to its
  *    set by the thread that takes it from the list.
- * Q4 Puts, dels and pops (that do not wait) of one key in one set are begun by the owner as they were
- *    submitted, since it takes the records of a lane in their order. But a pop is refused, and sent
- *    again, where its value is longer than the memory set aside; and of a value that goes to another
- *    node in pieces some may have to be sent again (REWIND). So while such an op is under way, it
- *    leads: what is submitted behind it follows, unsent, until its answer is final. Its followers, and its place among the leaders, belong to its lane also when it is done.
+ * Q4 Puts, dels and pops (that do not wait) of one key in one set are begun by the owner as they
+ *    were submitted, since it takes the records of a lane in their order. But a pop is refused, and
+ *    sent again, where its value is longer than the memory set aside; and of a value that goes to
+ *    another node in pieces some may have to be sent again (REWIND). So while such an op is under
+ *    way, it leads: what is submitted behind it follows, unsent, until its answer is final. Its
+ *    followers, and its place among the leaders, belong to its lane also when it is done.
  *
  * Locks: lane.lock before async.lock. `users` keeps the session: detach waits until no thread is
  * inside.

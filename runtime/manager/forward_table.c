@@ -83,8 +83,9 @@ static bool part_grow(struct forward_places *p) {
 }
 
 static uint64_t number_next(struct forwards *t) {
-    if ((uint32_t)++*t->number == 0) /* id 0 is none */
-        ++*t->number;
+    *t->number += 1;
+    if ((uint32_t)*t->number == 0) /* id 0 is none */
+        *t->number += 1;
     return *t->number;
 }
 
@@ -205,8 +206,8 @@ void forward_resumed(struct forward *f) {
     if (p->upto) {
         f->begun = true;
         f->passed = p->upto - 1;
-        f->reply = (struct msg){
-            .val_len = p->val_len, .version = p->version, .tag = (uint8_t)p->tag};
+        f->reply =
+            (struct msg){.val_len = p->val_len, .version = p->version, .tag = (uint8_t)p->tag};
     }
     f->p_next = t->resumed;
     t->resumed = f;

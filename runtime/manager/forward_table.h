@@ -84,7 +84,7 @@ struct forwards {
     struct forward_places changes, others;
     /* of the last id, its upper half; in the ledger, if there is one: no life gives an id twice */
     uint64_t *number, own_number;
-    struct forward *resumed; /* see forward_resumed() */
+    struct forward *resumed;                /* see forward_resumed() */
     struct forward *same[FORWARD_BUCKETS];  /* gets that may lead */
     struct forward *write[FORWARD_BUCKETS]; /* writes without an answer */
     uint32_t writes_aside;
@@ -139,7 +139,7 @@ bool forward_asks(struct manager *m, const struct ledger_entry *e);
 void forward_place_over(struct manager *m, uint64_t id);
 /* The request of an entry: it is kept for forwards_resume(), in the order of these calls. */
 void forward_resumed(struct forward *f);
-void forward_leave_peer(struct forward *f);                /* the same, but it keeps its id */
+void forward_leave_peer(struct forward *f); /* the same, but it keeps its id */
 /* Send the owner a message of this type, without a payload. */
 void forward_tell(struct forward *f, unsigned type, uint64_t aux);
 void forward_become(struct forward *f, enum forward_state state);

@@ -103,7 +103,7 @@ struct ledger {
     struct ledger_entry entry[LEDGER_ENTRIES]; /* named by their place from 1 */
 };
 _Static_assert(offsetof(struct ledger, entry) == LEDGER_HEAD, "entries begin with a page");
-_Static_assert(LEDGER_CHUNK * LEDGER_CHUNKS == LEDGER_ENTRIES, "all entries are of a chunk");
+_Static_assert(LEDGER_ENTRIES == LEDGER_CHUNK * LEDGER_CHUNKS, "all entries are of a chunk");
 
 /* Memory for one, all zero, in none of which a page is taken. NULL with errno. */
 struct ledger *ledger_map(void);

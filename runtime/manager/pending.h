@@ -24,7 +24,7 @@ struct pending {
     /* in the ledger: a later life answers it; NULL when answered, or when it goes with an answer
      * that waits for room */
     struct ledger_entry *entry;
-    bool held;                  /* no later life can */
+    bool held; /* no later life can */
     struct msg req;
 };
 

@@ -203,8 +203,7 @@ END_TEST
 
 UNIT_MAIN_WITH("manager_backlog", before, after, answers_come_out_as_they_went_in,
                what_answers_own_that_are_not_sent_is_given_up, an_entry_ends_with_the_last_part,
-               an_entry_may_end_before_its_answer,
-               what_is_left_is_freed
+               an_entry_may_end_before_its_answer, what_is_left_is_freed
 #ifndef __SANITIZE_ADDRESS__
                ,
                memory_goes_back_a_block_at_a_time

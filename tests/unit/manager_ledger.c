@@ -51,9 +51,16 @@ static unsigned used(void) {
 }
 
 START_TEST(a_request_comes_back_whole) {
-    static const uint32_t edge[] = {0, 1, LEDGER_KEY - 1, LEDGER_KEY, LEDGER_KEY + 1,
-                                    LEDGER_KEY + LEDGER_BYTES - 1, LEDGER_KEY + LEDGER_BYTES,
-                                    LEDGER_KEY + LEDGER_BYTES + 1, 5000, MSG_KEY_MAX};
+    static const uint32_t edge[] = {0,
+                                    1,
+                                    LEDGER_KEY - 1,
+                                    LEDGER_KEY,
+                                    LEDGER_KEY + 1,
+                                    LEDGER_KEY + LEDGER_BYTES - 1,
+                                    LEDGER_KEY + LEDGER_BYTES,
+                                    LEDGER_KEY + LEDGER_BYTES + 1,
+                                    5000,
+                                    MSG_KEY_MAX};
     const size_t n = sizeof edge / sizeof *edge;
     for (size_t k = 0; k < n; k++)
         for (size_t v = 0; v < n; v++) {
@@ -265,5 +272,5 @@ END_TEST
 UNIT_MAIN_WITH("manager_ledger", before, after, a_request_comes_back_whole,
                requests_are_listed_in_their_order, what_was_not_whole_is_free,
                an_id_stays_with_its_request, a_part_of_a_value_counts_once_it_is_published,
-               a_full_ledger_takes_nothing_in_part,
-               memory_of_a_burst_goes_back, memory_in_use_stays)
+               a_full_ledger_takes_nothing_in_part, memory_of_a_burst_goes_back,
+               memory_in_use_stays)
