@@ -139,7 +139,7 @@ static void take_piece(struct client_lane *p, struct request *r, const struct ms
 }
 
 static void take_rewind(struct client_lane *p, struct request *r, const struct msg *m) {
-    if (!r->streams) {
+    if (!r->streams || (int32_t)(m->rewind - r->rewind) <= 0) {
         request_complete(p, r, DDICT_EPROTO);
         return;
     }

@@ -54,6 +54,7 @@ struct put_call {
     unsigned *owner;
     struct put_lane *lane; /* [nlocal] */
     size_t sent, stored;
+    bool progress; /* more was sent or answered, besides what was sent before */
     struct call_deadline w;
 };
 
@@ -292,14 +293,18 @@ static int lane_turn(struct put_call *c, struct put_lane *l) {
         if (unlikely(l->batch.rewound))
             pairs_again(c, l);
         moved += lane_collect(c, l);
+        c->progress |= moved > 0;
         rc = 0;
         for (unsigned k = 0; k < TURN; k++) {
             bool fresh = !l->now;
             if (fresh && !lane_begin(c, l))
                 break;
             uint64_t before = l->out.sent;
+            bool again = l->now->rewind != 0;
             rc = lane_push(c, l);
-            moved += rc == 1 || (rc == 0 && !fresh && l->out.sent != before);
+            bool more = rc == 1 || (rc == 0 && !fresh && l->out.sent != before);
+            moved += more;
+            c->progress |= more && !again;
             if (rc <= 0)
                 break;
         }
@@ -375,6 +380,7 @@ static void call_abandon(struct put_call *c, int code) {
 static int slab_put(struct put_call *c) {
     for (;;) {
         bool over = true, moved = false;
+        c->progress = false;
         for (unsigned i = 0; i < c->s->nlocal; i++) {
             struct put_lane *l = &c->lane[i];
             if (lane_over(l))
@@ -387,11 +393,11 @@ static int slab_put(struct put_call *c) {
         }
         if (over)
             return 0;
-        if (moved) {
-            c->w.started = false; /* the timeout counts time without progress */
+        if (c->progress) { /* the timeout counts time without */
+            c->w.started = false;
             continue;
         }
-        int rc = call_wait(c);
+        int rc = moved ? call_deadline_slice(&c->w) : call_wait(c);
         if (rc < 0)
             return rc;
     }

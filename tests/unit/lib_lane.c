@@ -478,6 +478,13 @@ START_TEST(only_the_value_of_a_put_is_sent_again) {
     put_start(&a, large, sizeof large, 30000);
     await(&m, payload);
     pieces_take(&m, 0, sizeof large, 0);
+    rewind_to(&m, sizeof large - 1, 2);
+    pieces_take(&m, sizeof large - 1, sizeof large, 2);
+    rewind_to(&m, 0, 2); /* no number comes twice */
+    ck_assert_int_eq(requester_end(&a), DDICT_EPROTO);
+    put_start(&a, large, sizeof large, 30000);
+    await(&m, payload);
+    pieces_take(&m, 0, sizeof large, 0);
     rewind_to(&m, sizeof large, 1); /* it has no such byte */
     ck_assert_int_eq(requester_end(&a), DDICT_EPROTO);
     end();
