@@ -79,8 +79,8 @@ code=$(tests/unit/layout_list) || { echo "not ok layout_list lacks a field"; bad
 diff <(awk 'NF == 4' <<<"$code" | sort) <(fields "$src/doc/LAYOUT.md" | cat - <(fields "$src/doc/PROTOCOL.md") | sort) ||
     { echo "not ok the source (<) and LAYOUT or PROTOCOL (>) have other fields"; bad=1; }
 
-# told FILE - its text on one line, 65,536 as 65536
-told() { tr '\n' ' ' <"$1" | sed -E 's/([0-9]),([0-9]{3})/\1\2/g; s/  +/ /g'; }
+# told FILE - its text on one line, 65,536 as 65536, and 2,097,152 as 2097152
+told() { tr '\n' ' ' <"$1" | sed -E 's/([0-9]),([0-9]{3})/\1\2/g; s/([0-9]),([0-9]{3})/\1\2/g; s/  +/ /g'; }
 layout=$(told "$src/doc/LAYOUT.md") protocol=$(told "$src/doc/PROTOCOL.md")
 
 # "`struct NAME` (BYTES bytes", as layout_list prints them
