@@ -187,16 +187,16 @@ START_TEST(a_full_ledger_takes_nothing_in_part) {
     static struct ledger_entry *e[2 * LEDGER_CHUNK];
     unsigned n = 0;
     l->most = 2;
-    while ((e[n] = add(10, 300))) /* two places each */
+    while ((e[n] = add(10, 200))) /* two places each */
         n++;
     ck_assert_uint_eq(n, LEDGER_CHUNK);
     ledger_end(l, e[5]);
     ck_assert_ptr_null(add(10, 1000));
     ck_assert_uint_eq(used(), 2 * LEDGER_CHUNK - 2);
-    ck_assert_ptr_nonnull(e[5] = add(20, 300));
+    ck_assert_ptr_nonnull(e[5] = add(20, 200));
     ck_assert_ptr_null(add(0, 0));
-    is_whole(e[5], 20, 300);
-    is_whole(e[n - 1], 10, 300);
+    is_whole(e[5], 20, 200);
+    is_whole(e[n - 1], 10, 200);
     ledger_open(l);
     ck_assert_ptr_null(add(0, 0));
     while (n-- > 0)
