@@ -419,7 +419,7 @@ START_TEST(a_manager_that_always_wants_a_value_again_is_left_in_time) {
     struct msg m, put;
     uint32_t number = 0;
     large_fill();
-    put_start(&a, large, sizeof large, 300);
+    put_start(&a, large, sizeof large, 1000);
     await(&put, payload);
     uint64_t end_at = clock_ns() + 30000000000u;
     while (pthread_tryjoin_np(a.thread, NULL) != 0) {
