@@ -398,10 +398,12 @@ void forward_last(struct forward *f) {
 
 /* Forwards to managers that do not move are not counted: they may take any time, and no more of
  * them come, because new ones are parked. */
-bool forwards_full(const struct requester *a, const struct msg *req, uint32_t to) {
+bool forwards_full(struct requester *a, const struct msg *req, uint32_t to) {
     /* the number of those that wait has a limit of its own */
     unsigned n_most = req->flags & MSGF_WAIT ? UINT_MAX : FORWARDS_MAX, n = 0;
     size_t most = forward_copies(a->m, req) ? DD_COPIES_MAX : SIZE_MAX, copies = 0;
+    if (a->forward_copies >= most)
+        rests_find(a); /* who waits for room keeps nobody from taking what fills it */
     if (a->forwards_n < n_most && a->forward_copies < most)
         return false;
     if (peer_stuck(a->m, to))

@@ -162,7 +162,7 @@ void bucket_remove(struct forward *f);
 uint32_t forward_copies(const struct manager *m, const struct msg *req);
 /* Whether the lane has FORWARDS_MAX forwards at managers that move, or too much is kept of those
  * that are on their way: it is to be tried again. */
-bool forwards_full(const struct requester *a, const struct msg *req, uint32_t to);
+bool forwards_full(struct requester *a, const struct msg *req, uint32_t to);
 /* Whether it has as many waiting forwards as it may, for keys or for events, or as much is kept of
  * those that wait for room as may be. */
 bool forward_waits_full(struct requester *a, const struct msg *req);

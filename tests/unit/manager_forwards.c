@@ -382,6 +382,18 @@ START_TEST(values_on_their_way_are_not_refused) {
 }
 END_TEST
 
+START_TEST(values_that_wait_keep_no_other_from_going_on) {
+    struct msg push = request(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2),
+               put = request(MSG_PUT, 0, DD_MSG_INLINE / 2);
+    for (; !forwards_full(&lane, &push, 1); made_n++)
+        made[made_n] = forward_make(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2, 1);
+    ck_assert(forwards_full(&lane, &put, 1)); /* they are on their way */
+    for (unsigned i = 0; i < made_n; i++)
+        made[i]->began -= LONG_AGO;
+    ck_assert(!forwards_full(&lane, &put, 1)); /* a pop may be behind it in its lane */
+}
+END_TEST
+
 UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_results,
                changes_that_find_no_place_below_are_under_way_all_the_same,
                an_id_is_of_one_forward_alone, no_id_is_0_when_the_number_begins_anew,
@@ -390,4 +402,5 @@ UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_
                a_later_life_gives_no_place_of_an_entry_to_others,
                a_ledger_without_changes_claims_nothing, values_under_way_are_counted,
                values_for_a_manager_that_stands_still_are_not,
-               values_that_wait_are_counted_for_themselves, values_on_their_way_are_not_refused)
+               values_that_wait_are_counted_for_themselves, values_on_their_way_are_not_refused,
+               values_that_wait_keep_no_other_from_going_on)
