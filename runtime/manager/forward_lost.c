@@ -48,6 +48,7 @@ static bool forward_repeats(const struct manager *m, const struct forward *f) {
 /* To the front of the list of those that are sent again. */
 static void again_add(struct peer *p, struct forward *f) {
     struct forward **list = peer_again(p);
+    f->peer = p; /* a later life has not sent it yet, but pieces of its value may come */
     f->p_prev = list;
     f->p_next = *list;
     if (f->p_next)
