@@ -82,10 +82,13 @@ static const struct state_row rows[FORWARD_STATE_N];
 
 /* --- requests --- */
 
-/* Answer with an error; the pieces that come of a put are dropped. */
+/* Answer with an error. The pieces that come of a put are dropped: held before its answer, as a later
+ * life would not know of them. */
 static int forward_refuse(struct requester *a, const struct msg *req, int e, const char *text) {
-    requester_reply(a, req, e, text);
-    return put_streams(req) ? put_in_pass(a, req, NULL) : TAKE_DONE;
+    int rc = put_streams(req) ? put_in_pass(a, req, NULL) : TAKE_DONE;
+    if (rc >= 0)
+        requester_reply(a, req, e, text);
+    return rc;
 }
 
 static int forward_first(struct forward *f, struct peer *p, const uint8_t *payload) {
