@@ -41,8 +41,8 @@ struct carrier_ops {
     /* --- of lanes --- */
     /* Send r, which names the block at off of our arena. Takes over a pin of the block. */
     void (*send_placed)(struct requester *a, const struct msg *r, uint64_t off);
-    /* Request id is answered: its record, if it is at hand, leaves the ring. Of a connection: only a
-     * step of the tests. */
+    /* Request id is answered: its record, if it is at hand, leaves the ring. Of a connection: the
+     * entry of a value in pieces ends. */
     void (*taken)(struct requester *a, uint64_t id);
     /* Whose answers, and where they end, for the record of a change (LAYOUT I24). */
     void (*source)(const struct requester *a, struct store_source *from);

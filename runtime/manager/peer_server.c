@@ -9,6 +9,7 @@
  */
 #include "peer_server.h"
 
+#include "ledger.h"
 #include "manager.h"
 #include "record_rate.h"
 #include "requester.h"
@@ -293,9 +294,16 @@ static const struct link *peer_server_link(const struct requester *a) {
     return ((const struct peer_server *)(const void *)a)->link;
 }
 
+/* The entry of a value in pieces ends, before what may take its block. */
 static void peer_server_taken(struct requester *a, uint64_t id) {
-    if (faults.on && a->m->setup->results)
+    struct manager *m = a->m;
+    const struct ledger_entry *e = m->resumed;
+    if (faults.on && m->setup->results)
         faults_step(STEP_ANSWERED);
+    if (!e || e->client != a->who || e->req.id != id)
+        return;
+    ledger_end(m->setup->ledger, m->resumed); /* it has a result */
+    m->resumed = NULL;
 }
 
 static const struct carrier_ops peer_server_carrier = {.name = "connection of manager",

@@ -308,7 +308,7 @@ static void put_in_end(struct put_in *p) {
         a->m->up->commit(a, &req, &ref, began);
     requester_taken(a, req.id);
     if (a->m->resumed && a->kind == REQUESTER_PEER) {
-        ledger_end(a->m->setup->ledger, a->m->resumed); /* it has a result, or is refused */
+        ledger_end(a->m->setup->ledger, a->m->resumed); /* it is refused */
         a->m->resumed = NULL;
     }
     if (a->m->resumed) /* its lane is gone */
