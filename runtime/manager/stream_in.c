@@ -509,6 +509,10 @@ int put_in_rewind(struct requester *a, const struct msg *req, struct forward *f,
                   uint32_t rewind) {
     struct put_in *p = put_in_find(a, req->id);
     int e = 0;
+    if (p && p->forward != f) {
+        requester_drop(a, "two puts with one id");
+        return DDICT_EPROTO;
+    }
     if (!p && (e = put_in_new(a, req, &p)) == 0)
         p->closed = true; /* its last piece has gone to the owner */
     if (e < 0)
