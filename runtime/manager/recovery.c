@@ -130,7 +130,7 @@ static bool is_request(const struct msg *m) {
            m->type != MSG_CANCEL;
 }
 
-/* Of a put in pieces those still come. of: its entry, if it was for another manager, or NULL. */
+/* Of a put in pieces those still come. of: its entry, or NULL. */
 static int pieces_drop(struct lane_client *c, const struct msg *req,
                        const struct ledger_entry *of) {
     uint64_t head = c->lane.sq.pos;
@@ -138,6 +138,8 @@ static int pieces_drop(struct lane_client *c, const struct msg *req,
         return 0;
     if (!of)
         return put_in_pass(&c->a, req, NULL);
+    if (!of->id)
+        return 0; /* it waits for room with its whole value */
     return ledger_pieces_come(of, head)
                ? put_in_return(&c->a, req, NULL, ledger_rewound(of), ledger_closed(of, head))
                : 0;
@@ -152,7 +154,7 @@ static void fatal_refuse(struct lane_client *c, const struct msg *req,
              (unsigned long long)c->id, LEDGER_LIVES);
     snprintf(text, sizeof text, "manager %u on node %s ended %u times at this request",
              m->setup->id, m->setup->node, LEDGER_LIVES);
-    if (pieces_drop(c, req, of && of->id ? of : NULL) < 0)
+    if (pieces_drop(c, req, of) < 0)
         requester_drop(&c->a, "malformed record in its lane");
     else if (of || is_request(req))
         requester_reply(&c->a, of ? &of->req : req, DDICT_ELOST, text);
