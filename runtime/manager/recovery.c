@@ -145,6 +145,18 @@ static int pieces_drop(struct lane_client *c, const struct msg *req,
                : 0;
 }
 
+/* The client has the beginning of its value, and gets no second REPLY. */
+static void passing_break(struct lane_client *c, const struct ledger_entry *e) {
+    struct msg r = {.type = MSG_DATA,
+                    .flags = MSGF_LAST,
+                    .id = e->req.id,
+                    .aux = e->pass.upto - 1,
+                    .status = DDICT_ELOST,
+                    .manager = c->a.m->setup->id};
+    if (e->pass.upto != LEDGER_OVER)
+        requester_send(&c->a, &r, NULL, 0);
+}
+
 /* of: the value in pieces to which req belongs, or NULL; or the entry of req */
 static void fatal_refuse(struct lane_client *c, const struct msg *req,
                          const struct ledger_entry *of) {
@@ -156,6 +168,8 @@ static void fatal_refuse(struct lane_client *c, const struct msg *req,
              m->setup->id, m->setup->node, LEDGER_LIVES);
     if (pieces_drop(c, req, of) < 0)
         requester_drop(&c->a, "malformed record in its lane");
+    else if (of && of->pass.upto)
+        passing_break(c, of);
     else if (of || is_request(req))
         requester_reply(&c->a, of ? &of->req : req, DDICT_ELOST, text);
 }
