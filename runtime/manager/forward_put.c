@@ -80,6 +80,8 @@ void forward_put_leave(struct forward *f, bool cancel) {
 }
 
 void forward_put_rewind(struct forward *f, const struct msg *r) {
+    struct requester *a = f->requester;
+    struct store_source cq;
     struct msg out = {.type = MSG_REWIND,
                       .id = f->req.id,
                       .aux = r->aux,
@@ -87,14 +89,16 @@ void forward_put_rewind(struct forward *f, const struct msg *r) {
                       .rewind = ++f->rewind};
     forward_become(f, FORWARD_PUTS);
     f->told = r->rewind;
-    if (f->entry) /* first: no life gives a number twice */
-        ledger_rewind(f->entry, f->rewind, false);
-    if (put_in_rewind(f->requester, &f->req, f, r->aux, f->rewind) < 0) {
+    if (put_in_rewind(a, &f->req, f, r->aux, f->rewind) < 0) {
         forward_fail(f, -ENOMEM, NULL);
         forward_put_leave(f, true);
         return;
     }
-    requester_send(f->requester, &out, NULL, 0);
+    if (f->entry) { /* before it is sent: no life gives a number twice */
+        a->ops->source(a, &cq);
+        ledger_rewinds(f->entry, cq.before, f->rewind);
+    }
+    requester_send(a, &out, NULL, 0);
 }
 
 /* Pieces of it will come that the owner has lost. A queue has no order between calls. */

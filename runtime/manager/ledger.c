@@ -251,8 +251,20 @@ void ledger_note(struct ledger_entry *e, uint64_t pos, uint64_t upto) {
     note_set(&e->pass.upto, upto);
 }
 
+/* Where CQ still ends at the `pos` that is noted (one more, as 0 is none) `from` counts, else `got`.
+ * From the first store on both are the same, and the second changes nothing before the third. */
+void ledger_rewinds(struct ledger_entry *e, uint64_t pos, uint32_t number) {
+    note_set(&e->pass.from, e->got);
+    note_set(&e->pass.pos, pos + 1);
+    ledger_rewind(e, number, false);
+}
+
 void ledger_settle(struct ledger_entry *e, uint64_t pos) {
-    if (e->pass.pos == pos)
+    if (e->req.type == MSG_PUT && e->pass.pos == pos + 1) {
+        note_set(&e->got, e->pass.from);
+        note_set(&e->pass.pos, 0); /* a last piece may come before CQ moves on */
+    }
+    if (e->req.type != MSG_PUT && e->pass.pos == pos)
         note_set(&e->pass.upto, e->pass.from);
 }
 

@@ -38,7 +38,8 @@
 
 /* Of a value that comes in pieces from another manager, and goes on to the lane: what of it stands in
  * CQ. Where CQ still ends at `pos` it is `from`, else `upto`: 0: nothing; else one more than the bytes
- * behind the reply. Each is stored by itself; see ledger_note(). */
+ * behind the reply. Each is stored by itself; see ledger_note(). Of a put in pieces for another
+ * manager: see ledger_rewinds(). */
 struct ledger_pass {
     uint64_t pos, from, upto;
     uint64_t version, val_len, tag; /* of the value */
@@ -117,6 +118,8 @@ static inline void ledger_rewind(struct ledger_entry *e, uint32_t number, bool l
 static inline uint32_t ledger_rewound(const struct ledger_entry *e) {
     return (uint32_t)(e->got >> 1);
 }
+/* This REWIND is about to be published in CQ, which ends at pos now. */
+void ledger_rewinds(struct ledger_entry *e, uint64_t pos, uint32_t number);
 /* A last piece has left SQ, whose head is at `head`. */
 static inline bool ledger_closed(const struct ledger_entry *e, uint64_t head) {
     return e->end && (int64_t)(head - e->end) > 0;
@@ -138,7 +141,7 @@ void ledger_passes(struct ledger_entry *e, const struct msg *reply);
 /* Something of that value is about to be published in CQ, which ends at pos now; then it is `upto`. */
 void ledger_note(struct ledger_entry *e, uint64_t pos, uint64_t upto);
 /* A later life, before anything is published in CQ, which ends at pos: what was published is noted
- * alone. */
+ * alone. A REWIND that was not published was never about to be: its client does not know of it. */
 void ledger_settle(struct ledger_entry *e, uint64_t pos);
 /* Copy its key, and the value that was given with it: e->bytes bytes. */
 void ledger_payload(const struct ledger *l, const struct ledger_entry *e, uint8_t *to);

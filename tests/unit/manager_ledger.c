@@ -154,6 +154,7 @@ START_TEST(a_part_of_a_value_counts_once_it_is_published) {
     struct ledger_entry *e = add(10, 0);
     struct msg reply = {.version = 3, .val_len = 6000, .tag = 9};
     uint64_t tail = 640, was = 0;
+    e->req.type = MSG_GET;
     ledger_passes(e, &reply);
     ck_assert(e->pass.version == 3 && e->pass.val_len == 6000 && e->pass.tag == 9);
     for (unsigned i = 0; i < 4; i++, tail += 1024) {
@@ -180,6 +181,41 @@ START_TEST(a_part_of_a_value_counts_once_it_is_published) {
     }
     ledger_end(l, e);
     ck_assert_uint_eq(add(10, 0)->pass.upto, 0); /* in the same place */
+}
+END_TEST
+
+START_TEST(a_rewind_counts_once_it_is_published) {
+    struct ledger_entry *e = add(10, 0);
+    uint64_t was, got, tail = 640;
+    ledger_rewind(e, 0, true);
+    ledger_settle(e, 0); /* there was none */
+    ck_assert(ledger_rewound(e) == 0 && e->got & 1);
+    ledger_rewind(e, 3, true);
+    was = e->got;
+    ledger_rewinds(e, tail, 4);
+    struct ledger_pass noted = e->pass;
+    got = e->got;
+    ck_assert(ledger_rewound(e) == 4 && !(got & 1));
+    /* a death between two of its stores, and one before it is published */
+    e->pass.pos = 0;
+    e->got = was;
+    ledger_settle(e, tail);
+    ck_assert_uint_eq(e->got, was);
+    e->pass = noted;
+    ledger_settle(e, tail);
+    ck_assert_uint_eq(e->got, was);
+    e->pass = noted;
+    e->got = got;
+    ledger_settle(e, tail);
+    ck_assert_uint_eq(e->got, was);
+    ledger_rewind(e, 3, false); /* what the next life notes counts, where CQ ends as before */
+    ledger_settle(e, tail);
+    ck_assert(ledger_rewound(e) == 3 && !(e->got & 1));
+    e->pass = noted;
+    e->got = got;
+    ledger_settle(e, tail + 64);
+    ck_assert_uint_eq(e->got, got);
+    ledger_end(l, e);
 }
 END_TEST
 
@@ -272,5 +308,5 @@ END_TEST
 UNIT_MAIN_WITH("manager_ledger", before, after, a_request_comes_back_whole,
                requests_are_listed_in_their_order, what_was_not_whole_is_free,
                an_id_stays_with_its_request, a_part_of_a_value_counts_once_it_is_published,
-               a_full_ledger_takes_nothing_in_part, memory_of_a_burst_goes_back,
-               memory_in_use_stays)
+               a_rewind_counts_once_it_is_published, a_full_ledger_takes_nothing_in_part,
+               memory_of_a_burst_goes_back, memory_in_use_stays)
