@@ -444,7 +444,8 @@ static uint32_t owner_of(struct manager *m, const struct request_row *row, struc
 /* Its owner is manager `to`. */
 static int take_elsewhere(struct requester *a, const struct request *q, uint32_t to) {
     struct manager *m = a->m;
-    if (m->frozen && q->m->type == MSG_GET && cache_look(a, q->m, q->key))
+    /* of a later life a part of the value may stand in CQ: its owner goes on behind that */
+    if (m->frozen && !m->resumed && q->m->type == MSG_GET && cache_look(a, q->m, q->key))
         return TAKE_DONE;
     if (a->kind == REQUESTER_LANE && m->setup->peers && to < m->setup->managers)
         return parked_begin(a, q->m, q->payload, q->key, q->hash, to);
