@@ -75,6 +75,8 @@ void forward_put_abort(struct forward *f) {
 
 void forward_put_leave(struct forward *f, bool cancel) {
     forward_tell(f, MSG_ABORT, 0);
+    if (f->state == FORWARD_REWINDS) /* the owner may have it all: it waits for room */
+        forward_tell(f, MSG_CANCEL, f->id);
     forward_become(f, FORWARD_ASKED);
     forward_detach(f);
 }
