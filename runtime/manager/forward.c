@@ -138,11 +138,10 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
     int e = 0;
     if (m->resumed)
         return forward_resume(a, req, payload, key, hash, to);
-    if (waits && forward_waits_full(a, req)) {
-        requester_reply(a, req, DDICT_EBUSY,
-                        "as many requests of this process wait at managers of other nodes as may");
-        return TAKE_DONE;
-    }
+    if (waits && forward_waits_full(a, req))
+        return forward_refuse(
+            a, req, DDICT_EBUSY,
+            "as many requests of this process wait at managers of other nodes as may");
     if (forwards_full(a, req, to))
         return TAKE_STALL;
     struct forward *leader = get && !waits ? leader_find(m, to, key, req->key_len, hash) : NULL;
