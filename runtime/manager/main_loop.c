@@ -222,13 +222,20 @@ static void spill_ready(struct io_handler *h, uint32_t events) {
 }
 
 /* --- populate, behind the service --- */
+
+/* Where the kernel killed the life before for want of memory, what this one takes ahead of use would
+ * soon make it the largest process again. */
+static bool may_populate(const struct manager *m) {
+    return !__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) && !m->setup->page->no_memory;
+}
+
 static void *populate(void *arg) {
     struct manager *m = arg;
     /* on Linux of this thread only */
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
     do
         manager_bind_look(m);
-    while (!__atomic_load_n(&m->stopping, __ATOMIC_RELAXED) && store_populate(m->store) > 0);
+    while (may_populate(m) && store_populate(m->store) > 0);
     return NULL;
 }
 

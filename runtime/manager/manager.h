@@ -93,6 +93,7 @@ struct manager_page {
     uint64_t events; /* no event had a number above this */
     /* the life before ended by a fault of its own, not by SIGKILL; ddictd says so before its fork */
     bool fell;
+    bool no_memory; /* the kernel killed it for want of memory; said likewise */
 };
 
 /* Filled by ddictd before the fork. The descriptors are the manager's from then on. */

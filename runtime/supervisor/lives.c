@@ -19,6 +19,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 /* As many deaths as may be are made good already. */
@@ -28,9 +29,16 @@ static bool dies_too_often(const struct local_manager *mgr, uint64_t now) {
            now - mgr->died_ns[(mgr->deaths - most) % RESTARTS_MAX] < DD_RESTARTS_MS * 1000000ull;
 }
 
-/* For want of memory: the next life would be killed, too. */
-static bool had_no_memory(const struct supervisor *s, int status) {
-    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
+static bool is_killed(int status) {
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+/* Whether the kernel killed it for want of memory. Each of its kills is the death of one. */
+static bool had_no_memory(struct supervisor *s, int status) {
+    if (!is_killed(status) || memlimit_kills() <= s->memory_kills)
+        return false;
+    s->memory_kills++;
+    return true;
 }
 
 /* Say in mgr->death how it died; why: what follows, or "". */
@@ -38,20 +46,25 @@ static void death_text(struct local_manager *mgr, int status, const char *why) {
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     bool fault = signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
                  signal == SIGABRT;
-    snprintf(mgr->death, sizeof mgr->death, "died (%s %d%s%s)%s", signal ? "signal" : "exit code",
-             signal ? signal : WEXITSTATUS(status),
-             WIFSIGNALED(status) && WCOREDUMP(status) ? ", core dumped" : "",
-             fault ? "; the managers' log says where" : "", why);
+    if (mgr->no_memory) /* that is the whole reason, whatever follows */
+        snprintf(mgr->death, sizeof mgr->death, "was killed because %s",
+                 getenv("SLURM_JOB_ID") ? "the job ran out of memory (--mem)" : "memory ran out");
+    else
+        snprintf(mgr->death, sizeof mgr->death, "died (%s %d%s%s)%s",
+                 signal ? "signal" : "exit code", signal ? signal : WEXITSTATUS(status),
+                 WIFSIGNALED(status) && WCOREDUMP(status) ? ", core dumped" : "",
+                 fault ? "; the managers' log says where" : "", why);
 }
 
 bool manager_return(struct local_manager *mgr, int status) {
-    const struct supervisor *s = mgr->s;
+    struct supervisor *s = mgr->s;
     struct sup_msg go = {.type = SUP_GO};
     uint64_t now = clock_ns();
+    mgr->no_memory = had_no_memory(s, status);
     death_text(mgr, status, "");
     /* a first life that did not get ready is not tried again */
     if (s->opt.restarts == 0 || s->stage < STAGE_READY || s->stage >= STAGE_ENDING || s->lost ||
-        had_no_memory(s, status) || !(mgr->ready || mgr->deaths > 0))
+        !(mgr->ready || mgr->deaths > 0))
         return false;
     if (mgr->page->held != 0) {
         death_text(mgr, status, " with requests under way that are lost with it");
@@ -65,7 +78,8 @@ bool manager_return(struct local_manager *mgr, int status) {
         return false;
     }
     mgr->died_ns[mgr->deaths++ % RESTARTS_MAX] = now;
-    mgr->page->fell = !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL;
+    mgr->page->fell = !is_killed(status);
+    mgr->page->no_memory = mgr->no_memory;
     mgr->ready = mgr->gone = mgr->pinged = mgr->silent = false;
     mgr->turned_ns = 0;
     if (manager_start(mgr) < 0) {

@@ -20,11 +20,9 @@
 #include <store/reader.h>
 #include <store/store.h>
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* --- messages --- */
@@ -129,18 +127,11 @@ static void manager_died(struct local_manager *mgr, int status) {
         s->lost_manager = mgr->id;
     if (!s->lost)
         s->lost_node = s->node_id;
-    bool memory =
-        WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && memlimit_kills() > s->memory_kills;
     if (!s->lost)
-        s->lost_memory = memory;
-    const char *limit = memory ? memlimit_reached() : "";
-    if (memory)
-        supervisor_lost(s, "manager %u on node %s was killed because %s%s%s", mgr->id, s->node,
-                        getenv("SLURM_JOB_ID") ? "the job ran out of memory (--mem)"
-                                               : "memory ran out",
-                        *limit ? ": " : "", limit);
-    else
-        supervisor_lost(s, "manager %u on node %s %s", mgr->id, s->node, mgr->death);
+        s->lost_memory = mgr->no_memory;
+    const char *limit = mgr->no_memory ? memlimit_reached() : "";
+    supervisor_lost(s, "manager %u on node %s %s%s%s", mgr->id, s->node, mgr->death,
+                    *limit ? ": " : "", limit);
     lifecycle_check(s);
 }
 

@@ -65,6 +65,7 @@ struct local_manager { /* one manager of this node, as ddictd sees it */
     uint64_t died_ns[RESTARTS_MAX];
     uint64_t deaths;
     char death[128];
+    bool no_memory; /* for want of it the kernel killed the last one */
     /* watch.c: turns of its loop at our last look, and when they last moved, by our timers */
     uint64_t turns, turned_ns;
     bool pinged, silent; /* since they last moved; silent: we have logged it */
@@ -156,7 +157,8 @@ struct supervisor {
     struct local_manager *local; /* the managers of this node, by local index */
     unsigned local_n;
     struct numa_map places; /* of the managers */
-    uint64_t memory_kills;  /* memlimit_kills() before there were managers */
+    /* memlimit_kills() before there were managers, and the managers among those since */
+    uint64_t memory_kills;
     /* map of this node's GPUs, once somebody asked; 0: not yet, or a negative code */
     int gpus_fd;
     struct peer_address *peers;        /* [managers]; NULL on one node */

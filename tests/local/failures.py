@@ -10,10 +10,11 @@ import random
 import re
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, TRANSPORT, Dictionary, alive, check, children, main, wait_for
+from cluster import BUILD, TRANSPORT, Dictionary, alive, check, children, main, managers_of, wait_for
 
 
 def figures(d):
@@ -325,6 +326,80 @@ def a_fault_whose_core_was_dumped_says_so():
             d.check_nothing_left()
 
 
+def memory_cgroup():
+    """The folder of ours, and whether it is of v2; None: there is none."""
+    paths, found = {}, {}
+    with open("/proc/self/cgroup") as f:
+        for line in f:
+            number, controllers, path = line.rstrip("\n").split(":", 2)
+            if number == "0" or "memory" in controllers.split(","):
+                paths[number == "0"] = path
+    with open("/proc/self/mountinfo") as f:
+        for line in f:
+            mount, rest = line.split(" - ", 1)
+            root, at = mount.split()[3:5]
+            kind, words = rest.split()[0], rest.split()[-1].split(",")
+            v2 = kind == "cgroup2"
+            if v2 in found or v2 not in paths or not (v2 or kind == "cgroup" and "memory" in words):
+                continue
+            below = paths[v2].removeprefix(root.rstrip("/"))
+            found[v2] = at + ("" if below == "/" or ".." in below else below)
+    for v2 in (False, True):
+        if v2 in found and os.path.exists(os.path.join(found[v2], "memory.events" if v2 else "memory.oom_control")):
+            return found[v2], v2
+    return None
+
+
+class Cgroup:
+    """What ddictd and its managers see instead of their cgroup's folder, in a mount namespace of their own: the kernel has killed nobody there, but for whom we say."""
+
+    def __init__(self, folder, v2):
+        self.folder, self.counter, self.killed = folder, "memory.events" if v2 else "memory.oom_control", 0
+        files = ["memory.max 1099511627776", "memory.current 0", "memory.events oom_kill 0"] if v2 else ["memory.limit_in_bytes 1099511627776", "memory.usage_in_bytes 0", "memory.oom_control oom_kill 0"]
+        script = "mount -t tmpfs none $0 && cd $0 && : >memory.stat" + "".join(" && echo %s >%s" % tuple(reversed(f.split(" ", 1))) for f in files) + ' && cd / && exec "$@"'
+        self.prefix = ["unshare", "-m", "sh", "-c", script, folder]
+
+    def kill(self, d, m, memory):
+        """A manager of the first node dies; memory: as if the kernel had ended it for want of that."""
+        self.killed += memory
+        with open("/proc/%d/root%s/%s" % (d.nodes[0].proc.pid, self.folder, self.counter), "w") as f:
+            f.write("oom_kill %d\n" % self.killed)
+        os.kill(d.manager_pid(m), signal.SIGKILL)
+
+
+def restarts_said(node):
+    while node.read(0):
+        pass
+    return [line for line in node.lines if "was started again" in line]
+
+
+def managers_for_which_there_was_no_memory_come_back_until_they_die_too_often():
+    found = memory_cgroup()
+    if found is None or os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        print("# not run: no cgroup of memory, or no mount namespace of our own")
+        return
+    group = Cgroup(*found)
+    with Dictionary(managers=2, args=("--restarts", "2"), via=[group.prefix]) as d:
+        node, sentence = d.nodes[0], "manager 0 on node %s was killed because memory ran out" % d.node_name(0)
+        d.run("fill", "k", 100, 1000)
+        first = time.monotonic()
+        for n, (manager, memory) in enumerate(((0, True), (1, False), (0, True))):  # a kill that is none of the kernel's is not taken for one
+            group.kill(d, manager, memory)
+            how = sentence if memory else "manager 1 on node %s died (signal 9)" % d.node_name(0)
+            wait_for("line %d" % n, lambda: len(restarts_said(node)) > n)
+            check(restarts_said(node)[n].startswith("ddict1 warn %s and was started again within " % how), "%r" % restarts_said(node))
+            d.run("verify", "k", 100, 1000)
+        node.managers = managers_of(node.proc.pid)
+        d.pids.update(node.managers)
+        group.kill(d, 0, True)
+        if time.monotonic() - first > 9:
+            print("# this machine is too slow for three deaths in 10 s")
+            return
+        line = node.line("error")
+        check(line.startswith("error cause=memory %s: the memory limit of cgroup " % sentence), line)
+        check(node.wait(10) == 1, "exit code")
+
+
 def a_put_that_kills_its_manager_is_an_error_not_a_hang():
     with Dictionary(nodes=2, managers=2, env={"DDICT_TEST_DIE_AFTER_PUTS": "50", "DDICT_TEST_MANAGER": "1"}) as d:
         p = d.probe("fill", "k", 1000, 100)
@@ -391,6 +466,7 @@ def a_stopped_manager_does_not_stop_the_end():
 main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_views_killed_leaks_nothing,
       a_writer_killed_in_a_stream_leaks_nothing, a_client_that_takes_no_answers_stops_nobody, a_waiting_client_killed_leaves_no_waiter,
       streams_that_stand_still_are_given_up, views_of_a_forked_child_outlive_their_parent, a_hold_page_that_could_shrink_is_not_taken, nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
-      a_manager_that_ends_by_a_fault_says_where, a_fault_whose_core_was_dumped_says_so, a_put_that_kills_its_manager_is_an_error_not_a_hang, the_switches_of_the_tests_do_what_they_say,
+      a_manager_that_ends_by_a_fault_says_where, a_fault_whose_core_was_dumped_says_so, managers_for_which_there_was_no_memory_come_back_until_they_die_too_often, a_put_that_kills_its_manager_is_an_error_not_a_hang,
+      the_switches_of_the_tests_do_what_they_say,
       ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
       a_stopped_manager_does_not_stop_the_end])

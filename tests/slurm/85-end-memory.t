@@ -20,8 +20,13 @@ for scope in step batch inner; do
 done
 rows_end "nothing_is_left_of_all_of_them"
 # The managers were ended by the kernel nevertheless: the sentence says memory.
-t "the_managers_first" sub sh -c '! srun -N1 -n2 --mem=400M --ddict-mem=300M --ddict-record=none python3 '"$tests"'/ends.py eat_first'
+t "the_managers_first" sub sh -c '! DDICT_RESTARTS=0 srun -N1 -n2 --mem=400M --ddict-mem=300M --ddict-record=none python3 '"$tests"'/ends.py eat_first'
 has "the_sentence_says_memory" 'manager 0 on node .* was killed because the job ran out of memory \(--mem\)'
+# One that comes back takes little: then the task that takes too much is the largest.
+t "the_managers_first_and_they_come_back" sub sh -c '! DDICT_RESTARTS=2 srun -N1 -n2 --mem=400M --ddict-mem=300M --ddict-record=none python3 '"$tests"'/ends.py eat_first'
+has "it_is_said_once" 'manager 0 on node .* was killed because the job ran out of memory \(--mem\) and was started again within [0-9]+ ms$'
+has_not "and_the_dictionary_does_not_end_early" 'ended early|LostError|GoneError'
+has "slurm_says_which_task_had_none" '[Oo]ut [Oo]f [Mm]emory|oom'
 is "tasks_say_of_themselves_that_they_go_first" "$(sub srun -n1 --mem=300M --ddict-mem=64M --ddict-record=none cat /proc/self/oom_score_adj)" 1000
 is "a_script_too" "$(sub sbatch -W -n1 --mem=300M --ddict-mem=64M --ddict-record=none -o "$ends/adj" --wrap 'cat /proc/self/oom_score_adj; srun -n1 cat /proc/self/oom_score_adj; eval "$(ddict up --name "$SLURM_JOB_ID.own" --local --mem=16M)"
 pgrep -f "^[^ ]*ddictd --name $SLURM_JOB_ID.own" | while read -r p; do cat /proc/$p/oom_score_adj; done; ddict down --name "$SLURM_JOB_ID.own"' >/dev/null; grep -x "[0-9]*" "$ends/adj" | xargs)" "1000 1000 0 0"
