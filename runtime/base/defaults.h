@@ -363,7 +363,7 @@
 /* seconds within which a process that ends by a fault has said where, or is ended without */
 #define DD_BACKTRACE_S 2
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
- * anything, and asks it again; more than --restarts may be */
+ * a request to its end, and asks it again; more than --restarts may be */
 #define DD_PEER_TRIES 20
 /* between two of these, but for the first */
 #define DD_PEER_TRY_MS 100

@@ -8,6 +8,7 @@
 #include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
+#include "results.h"
 #include "rma_read.h"
 #include "stream_in.h"
 #include "transit.h"
@@ -43,6 +44,8 @@ void forward_free(struct manager *m, struct forward *f) {
 }
 
 void forward_end(struct manager *m, struct forward *f) {
+    if (f->peer) /* a follower has none */
+        peer_answered(f->peer);
     if (f->req.type == MSG_POP && forwards_return(m) && result_fits(f->id) && !f->queued)
         forward_tell(f, MSG_TOOK, 0); /* the owner need not keep the value any more */
     if ((f->req.type == MSG_GET || f->req.type == MSG_POP) && forward_busy(f))

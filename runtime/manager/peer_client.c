@@ -30,8 +30,9 @@ struct peer {
     /* connections, including those that did not come up; 0: none */
     unsigned n;
     unsigned turn;
-    bool heard;    /* the peer has answered on the first: more may be opened */
-    unsigned vain; /* losses since it has answered */
+    bool heard;    /* the peer has said something on the first: more may be opened */
+    bool answered; /* a request was answered, to its end, since the last loss */
+    unsigned vain; /* losses in a row between which none was */
     /* why the peer is lost: its first connection ended, or one that was up; all are freed at the
      * end of the turn */
     int down;
@@ -269,6 +270,10 @@ void peer_asked(struct peer *p) {
         p->moved_ns = p->m->now;
 }
 
+void peer_answered(struct peer *p) {
+    p->answered = true;
+}
+
 bool peer_stuck(struct manager *m, uint32_t id) {
     struct peer *p = m->peers[id];
     uint64_t written = 0;
@@ -347,7 +352,8 @@ void peers_reap(struct manager *m) {
         peer_text(p, p->link[0].up, p->down, text, sizeof text);
         log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
         links_free(p);
-        p->vain = p->heard ? 1 : p->vain + 1;
+        p->vain = p->answered ? 1 : p->vain + 1;
+        p->answered = false;
         bool broken = p->down == DDICT_EPROTO; /* it would be so again */
         bool again = !m->setup->ledger || (p->vain <= DD_PEER_TRIES && !broken);
         int code = p->down;

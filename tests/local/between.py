@@ -214,6 +214,26 @@ def nobody_changes_what_is_encrypted():
     with_protection("encrypt")
 
 
+def what_is_changed_is_asked_again_but_not_for_ever():
+    with Between("g") as m, m.dictionary("--wire", "auth", "--restarts", "2") as d:
+        m.ran(d, 0, "fill", "v", 20, 1000000)
+        left = [True]
+
+        def once(data, role, seen):
+            changed = flip(data, role, seen)
+            return changed if changed != data and left and left.pop() else data
+
+        m.change = once
+        m.ran(d, 0, "verify", "v", 20, 1000000)
+        check(m.touched == 1 and CHANGED in stderr(d), "%d were changed: %s" % (m.touched, stderr(d)))
+        m.change = flip  # each time, behind the beginning of an answer
+        p = m.run(d, 0, "verify", "v", 20, 1000000)
+        m.change = None
+        check(p.returncode == 1 and "is lost" in p.stdout and "wrong bytes" not in p.stdout, "%d: %s" % (p.returncode, p.stdout))
+        m.ran(d, 0, "verify", "v", 20, 1000000)
+        d.end()
+
+
 def what_was_acknowledged_is_there():
     with Between("k") as m, m.dictionary("--wire", "auth") as d:
         kept, n = [], 0
@@ -333,6 +353,7 @@ if __name__ == "__main__":
     if os.geteuid() != 0 or subprocess.run(["ip", "netns", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
         print("skipped: only root can make network namespaces")
         sys.exit(77)
-    main([a_changed_value_is_a_value_without_protection, nobody_changes_what_is_authenticated, nobody_changes_what_is_encrypted, what_was_acknowledged_is_there,
+    main([a_changed_value_is_a_value_without_protection, nobody_changes_what_is_authenticated, nobody_changes_what_is_encrypted,
+          what_is_changed_is_asked_again_but_not_for_ever, what_was_acknowledged_is_there,
           who_listens_reads_nothing_of_what_is_encrypted, what_the_nodes_say_to_each_other_is_protected_always,
           only_who_was_asked_gives_bytes_of_an_answer, a_network_that_cannot_do_it_is_refused])
