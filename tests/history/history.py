@@ -422,7 +422,8 @@ def losses_that_end_it():
     def one(left):
         kinds = ["ddictd_killed", "manager_stopped_for_long", "manager_killed", "link_cut_for_long"]
         with Link("l") as link:
-            a_round(RNG, min(left, RNG.uniform(1, 5)), ["worker_killed", "manager_stopped"], nodes=2, link=link, last=RNG.choice(kinds), words=RNG.choice([[], ["tiny"]]))
+            a_round(RNG, min(left, RNG.uniform(1, 5)), ["worker_killed", "manager_stopped"], nodes=2, args=["--restarts", "0"], link=link, last=RNG.choice(kinds),
+                    words=RNG.choice([[], ["tiny"]]))
     until(SHARE, one)
 
 

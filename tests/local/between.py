@@ -185,7 +185,7 @@ def a_changed_value_is_a_value_without_protection():
 
 
 def with_protection(mode):
-    with Between(mode[0]) as m, m.dictionary("--wire", mode) as d:
+    with Between(mode[0]) as m, m.dictionary("--wire", mode, "--restarts", "0") as d:
         for prefix, size in (("v", 1000000), ("s", 2000)):
             m.ran(d, 0, "fill", prefix, 20, size)
             m.ran(d, 0, "verify", prefix, 20, size)
@@ -234,9 +234,10 @@ def what_is_changed_is_asked_again_but_not_for_ever():
         d.end()
 
 
-def what_was_acknowledged_is_there():
-    with Between("k") as m, m.dictionary("--wire", "auth") as d:
-        kept, n = [], 0
+def acknowledged(tag, restarts):
+    """Of puts of which now and then a message is changed: those that were acknowledged are there. Whether all were."""
+    with Between(tag) as m, m.dictionary("--wire", "auth", "--restarts", restarts) as d:
+        kept, n, puts = [], 0, 0
 
         def sometimes(data, role, seen):
             nonlocal n
@@ -248,14 +249,24 @@ def what_was_acknowledged_is_there():
             if i >= 40 and m.touched > 2:
                 break
             p = m.run(d, i % 2, "put", "key-%d" % i, "value %d" % (i * i), command=[COMMAND])
+            puts += 1
             if p.returncode == 0:
                 kept.append(i)
         m.change = None
-        check(m.touched > 2 and 5 < len(kept) < i, "%d were changed, %d of %d acknowledged" % (m.touched, len(kept), i))
+        check(m.touched > 2 and 5 < len(kept), "%d were changed, %d of %d acknowledged" % (m.touched, len(kept), i))
         for i in kept:
             out = m.ran(d, 1 - i % 2, "get", "key-%d" % i, command=[COMMAND])
             check(out.strip() == "value %d" % (i * i), "key-%d: %r" % (i, out))
         d.end()
+        return len(kept) == puts
+
+
+def what_was_acknowledged_is_there():
+    check(not acknowledged("k", "0"), "nothing was lost")
+
+
+def what_was_changed_is_put_again():
+    check(acknowledged("p", "2"), "a put was not acknowledged")
 
 
 def who_listens_reads_nothing_of_what_is_encrypted():
@@ -354,6 +365,6 @@ if __name__ == "__main__":
         print("skipped: only root can make network namespaces")
         sys.exit(77)
     main([a_changed_value_is_a_value_without_protection, nobody_changes_what_is_authenticated, nobody_changes_what_is_encrypted,
-          what_is_changed_is_asked_again_but_not_for_ever, what_was_acknowledged_is_there,
+          what_is_changed_is_asked_again_but_not_for_ever, what_was_acknowledged_is_there, what_was_changed_is_put_again,
           who_listens_reads_nothing_of_what_is_encrypted, what_the_nodes_say_to_each_other_is_protected_always,
           only_who_was_asked_gives_bytes_of_an_answer, a_network_that_cannot_do_it_is_refused])

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client_death.c - what calls do when managers hang, die, or are not there. Invariants: no call
- * hangs; a call under way when a manager, a node or ddictd dies gives DDICT_ELOST (DDICT_EGONE when
- * the dictionary ended) within a second; a call that ran out of time has no effect on a later one;
- * views that are held stay readable.
+ * hangs; a call under way when a manager that is not started again, a node or ddictd dies gives
+ * DDICT_ELOST (DDICT_EGONE when the dictionary ended) within a second; a call that ran out of time has
+ * no effect on a later one; views that are held stay readable.
  */
 #include "client_dict.h"
 #include <base/defaults.h>
@@ -343,6 +343,10 @@ static void all_fail_after(void (*strike)(void), bool gone_allowed) {
                   TRIES);
 }
 
+/* No manager that dies is started again. */
+static void managers_die_for_good(void) {
+    setenv("DDICT_RESTARTS", "0", 1);
+}
 static void kill_manager_here(void) {
     kill(x.manager[0], SIGKILL);
 }
@@ -360,10 +364,12 @@ static void end_it(void) {
 }
 
 START_TEST(a_manager_of_this_node_dies) {
+    managers_die_for_good();
     all_fail_after(kill_manager_here, false);
 }
 END_TEST
 START_TEST(a_manager_of_another_node_dies) {
+    managers_die_for_good();
     all_fail_after(kill_manager_far, false);
 }
 END_TEST

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several connections between two managers: how many there are, that they are one peer, and what the loss of one of them does.
 
-Invariants: nothing but large values opens more than the first; when one ends everything under way to that peer is answered with an error, and the next
-request finds a peer that is whole again.
+Invariants: nothing but large values opens more than the first; when one ends everything under way to that peer is answered with an error, where nothing is asked
+again (--restarts 0), and the next request finds a peer that is whole again.
 """
 import os
 
@@ -71,7 +71,7 @@ def numbers_that_make_no_sense_are_refused():
 
 def the_loss_of_one_is_the_loss_of_the_peer():
     for nth in (1, 2, 4):  # a header, a piece, that of another value
-        with Dictionary(nodes=2, managers=2, env={"DDICT_TEST_CUT": str(nth), "DDICT_TEST_MANAGER": "1"}) as d:
+        with Dictionary(nodes=2, managers=2, args=("--restarts", "0"), env={"DDICT_TEST_CUT": str(nth), "DDICT_TEST_MANAGER": "1"}) as d:
             d.run("fill", "s", 50, SMALL)
             before = d.stats()
             out = d.run("fill", "l", 200, LARGE, code=1)

@@ -3,7 +3,7 @@
 """What dies, and who goes on.
 
 A client that dies or goes wrong at any moment leaves nothing behind and disturbs nobody: the managers' figures are the same before and after.
-A manager or ddictd that dies ends the dictionary on all nodes within two seconds (four on a busy machine), with a sentence that names it.
+A ddictd that dies, or a manager that is not started again, ends the dictionary on all nodes within two seconds (four on a busy machine), with a sentence that names it.
 """
 import os
 import random
@@ -267,6 +267,9 @@ def a_hold_page_that_could_shrink_is_not_taken():
 
 
 # --- managers and ddictd ---
+FOR_GOOD = ("--restarts", "0")  # a manager that dies is not started again
+
+
 def lost(d, sentence, reporter=0, gone=()):
     """All nodes say LOST and end with 1, before a node could be missed by its silence (DD_PEER_LOST_MS)."""
     began = time.monotonic()
@@ -281,7 +284,7 @@ def lost(d, sentence, reporter=0, gone=()):
 
 def a_manager_killed_ends_all_nodes_with_its_name():
     for victim in (0, 1, 4):
-        with Dictionary(nodes=3, managers=5, mem="100M") as d:
+        with Dictionary(nodes=3, managers=5, mem="100M", args=FOR_GOOD) as d:
             d.run("fill", "k", 100, 1000)
             stay = [d.probe("stay", node=n) for n in range(3)]
             for p in stay:
@@ -302,7 +305,7 @@ def a_manager_killed_ends_all_nodes_with_its_name():
 
 
 def a_manager_that_ends_by_a_fault_says_where():
-    with Dictionary(nodes=2, managers=2) as d:
+    with Dictionary(nodes=2, managers=2, args=FOR_GOOD) as d:
         os.kill(d.manager_pid(1), signal.SIGSEGV)
         lost(d, "manager 1 on node %s died (signal 11" % d.node_name(1))
         said = d.nodes[1].stderr()
@@ -401,7 +404,7 @@ def managers_for_which_there_was_no_memory_come_back_until_they_die_too_often():
 
 
 def a_put_that_kills_its_manager_is_an_error_not_a_hang():
-    with Dictionary(nodes=2, managers=2, env={"DDICT_TEST_DIE_AFTER_PUTS": "50", "DDICT_TEST_MANAGER": "1"}) as d:
+    with Dictionary(nodes=2, managers=2, args=FOR_GOOD, env={"DDICT_TEST_DIE_AFTER_PUTS": "50", "DDICT_TEST_MANAGER": "1"}) as d:
         p = d.probe("fill", "k", 1000, 100)
         out = ended(p)
         check(p.returncode == 1 and ("status 5" in out or "lost" in out), "client: %r" % out)

@@ -36,8 +36,8 @@ def pool_set(n):
         pass
 
 
-def env(pages="2M"):
-    return {"DDICT_HUGEPAGES": pages}
+def env(pages="2M", **more):
+    return {"DDICT_HUGEPAGES": pages, **more}
 
 
 def values_lie_in_the_pool_and_it_gets_them_back():
@@ -66,7 +66,7 @@ def small_pages_are_said_too():
 
 def a_death_leaves_no_page():
     before = available()
-    with Dictionary(managers=2, mem="32M", env=env()) as d:
+    with Dictionary(managers=2, mem="32M", env=env(DDICT_RESTARTS="0")) as d:
         d.run("fill", "s", 500, 3000)
         os.kill(d.nodes[0].managers[0], signal.SIGKILL)
         d.nodes[0].line("error")

@@ -204,7 +204,7 @@ def a_head_that_was_silent_does_not_write_twice():
 def a_manager_that_dies_is_named_and_its_counts_are_kept():
     with folder() as tmp:
         log = tmp + "/r.jsonl"
-        with recorded(log, nodes=2, managers=4, mem="60M") as d:
+        with recorded(log, nodes=2, managers=4, mem="60M", args=("--restarts", "0")) as d:
             d.run("fill", "k", 100, 100)
             commands(d, 2)
             before = d.stats()[3]
@@ -282,9 +282,11 @@ def strangers_are_recorded():
     with folder() as tmp:
         log = tmp + "/r.jsonl"
         with recorded(log, nodes=2, managers=2) as d:
-            for pid in (d.nodes[1].managers[0], d.nodes[1].proc.pid):
+            manager = listening_ports(d.nodes[1].managers[0])
+            own = [port for port in listening_ports(d.nodes[1].proc.pid) if port not in manager]  # ddictd has its managers' sockets, too
+            for port in (manager[0], own[0]):
                 for n in range(3):
-                    with socket.create_connection(("127.0.0.1", listening_ports(pid)[0]), 5) as s:
+                    with socket.create_connection(("127.0.0.1", port), 5) as s:
                         s.sendall(b"x" * 256)
                         s.settimeout(8)
                         try:

@@ -157,7 +157,7 @@ def nothing_is_left_when_it_is_killed():
         if disk is None:
             return
         for victim in ("manager", "ddictd"):
-            with Dictionary(managers=2, mem="8M", args=["--spill", disk]) as d:
+            with Dictionary(managers=2, mem="8M", args=["--spill", disk, "--restarts", "0"]) as d:
                 d.run("fill", "k", 300, 100000)
                 os.kill(d.nodes[0].managers[0] if victim == "manager" else d.nodes[0].proc.pid, signal.SIGKILL)
                 d.nodes[0].wait()

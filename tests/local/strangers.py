@@ -141,12 +141,11 @@ def who_opens_connections_without_end_is_in_nobodys_way():
     with Dictionary(nodes=2, managers=2, via=[few, few]) as d:
         node = d.nodes[1]
         strangers = []
-        for pid in (*node.managers, node.proc.pid):
-            for port in ports_of(pid):
-                p = as_stranger(code, port, stdin=subprocess.PIPE)
-                if p is None:
-                    return
-                strangers.append(p)
+        for port in set().union(*map(ports_of, (*node.managers, node.proc.pid))):
+            p = as_stranger(code, port, stdin=subprocess.PIPE)
+            if p is None:
+                return
+            strangers.append(p)
         check(len(strangers) >= 2, "who listens at all?")
         try:
             for p in strangers:

@@ -125,7 +125,7 @@ def values_that_are_read_are_those_that_are_sent():
 
 def one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang():
     size = 48 << 20
-    with Dictionary(nodes=2, managers=2, mem="400M", args=RMA) as d:
+    with Dictionary(nodes=2, managers=2, mem="400M", args=(*RMA, "--restarts", "0")) as d:
         for n in range(4):
             d.run("fill", "big%d" % n, 1, size)
         for n in range(6):  # readers that take nothing, killed in the middle

@@ -12,8 +12,9 @@ lost() { # NAME ACT LINE WORDS...
 }
 lost "ddictd of the first node killed -9" 'kill9 $(ours 1 ddictd)' "ddict: node ${nodes[0]} is lost: its ddictd ended$"
 lost "ddictd of another node killed -9" 'kill9 $(ours 2 ddictd)' "ddict: node ${nodes[1]} is lost: its ddictd ended$"
-lost "a manager of the first node killed -9" 'kill9 $(ours 1 manager)' "ddict: manager 0 on node ${nodes[0]} died \(signal 9\)$"
-lost "a manager of another node killed -9" 'kill9 $(ours 2 manager)' "ddict: manager 1 on node ${nodes[1]} died \(signal 9\)$"
+for_good=vars=DDICT_RESTARTS=0 # a manager that dies is not started again
+lost "a manager of the first node killed -9" 'kill9 $(ours 1 manager)' "ddict: manager 0 on node ${nodes[0]} died \(signal 9\)$" $for_good
+lost "a manager of another node killed -9" 'kill9 $(ours 2 manager)' "ddict: manager 1 on node ${nodes[1]} died \(signal 9\)$" $for_good
 lost "the managers' srun killed -9" 'kill9 $(hidden_srun)' "ddict: the srun of the managers ended early: killed by signal 9$" record=no
 lost "ddict up killed -9" 'kill9 $(hidden_up)' "ddict: .ddict up. was killed; the dictionary is gone$" said='an error .*: the dictionary has ended: who started it went without a word'
 # Nobody removes the cgroups of a step whose slurmstepd is gone. v2: the job's folder has its number or its SLUID.
@@ -42,7 +43,7 @@ lost_job() { # NAME ACT WORDS...
 }
 lost_job "ddictd of the first node killed -9" 'kill9 $(ours 1 ddictd)' said='^rank 1: .*(node '"${nodes[0]}"' is lost|manager 0 on '"${nodes[0]}"' (can|is lost))'
 lost_job "ddictd of another node killed -9" 'kill9 $(ours 2 ddictd)' said='^rank 0: .*(node '"${nodes[1]}"' is lost|manager 1 on '"${nodes[1]}"' (can|is lost))'
-lost_job "a manager killed -9" 'kill9 $(ours 2 manager)' said='^rank 1: .*manager 1 on .*'"${nodes[1]}"
+lost_job "a manager killed -9" 'kill9 $(ours 2 manager)' said='^rank 1: .*manager 1 on .*'"${nodes[1]}" $for_good
 lost_job "scancel of the managers' step" 'sub scancel $(step_of managers)' record=no
 inner_begun() { [ "$(grep -cs '^begun ' "$ends/inner")" = 4 ]; } # each task says it, and its program when it has attached
 row "srun killed -9" inner plain=no opts="$here" task="exec >>$ends/inner 2>&1; begun; $loop 30" tasks=0 rc=137 state='FAILED 137:0' within=20 \

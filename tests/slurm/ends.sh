@@ -12,6 +12,7 @@
 #     task=  what each of the two tasks runs (sh). `begun` puts a key and says so; what comes after it is to be ended
 #     act=   evaluated here when both tasks have begun: $job, $pid (the user's srun, sbatch or salloc), $on (yes: with dictionary), $dir
 #     opts=  more words for srun, sbatch or salloc       script=  job scopes: the script (default: srun of the task, its exit code)
+#     vars=  NAME=VALUE that the user has set
 #     tty=yes  on a terminal: `key C` types ^C, `key CC` two  plain=no  without the run without a dictionary
 #     rc= state=  regular expressions: exit code of the user's command, Slurm's "JobState ExitCode" (none: no job; default: as without)
 #     within=  seconds that it may take longer than without (default 5, a job 9; plain=no: seconds that it may take)
@@ -100,6 +101,8 @@ run_inner() { # a step of its own in an allocation
     sub_exec salloc -J "$label" -Q -N2 --mem=300M $opts "$dir/script"
 }
 sub_exec() {
+    # shellcheck disable=SC2086
+    set -- ${vars:+env $vars} "$@"
     if [ -n "${tty-}" ]; then exec python3 "$tests/terminal.py" "$dir/keys" "$devcluster" run -- "$@"; fi
     exec "$devcluster" run -- "$@"
 }
@@ -208,7 +211,7 @@ row() {
         while [ "$(jobs -rp | wc -l)" -gt "$slots" ]; do wait -n; done
         (
             trap - EXIT
-            dir=$ends/$n.$on opts='' label=e$$-$n-$on
+            dir=$ends/$n.$on opts='' vars='' label=e$$-$n-$on
             for word in "$@"; do declare "$word"; done
             declare -p rc state within line maybe said not plain errors record 2>/dev/null >"$dir/wanted"
             [ $on.${plain-yes} = no.no ] || attempt 2>>"$dir/act"
