@@ -73,10 +73,12 @@
  * that took or inherited it. vfork(), posix_spawn() and exec need nothing special; nothing is
  * inherited over exec.
  *
- * DEATH. A process that dies leaves no lock behind, and its leases are dropped. When a manager or
- * its node is lost, every call gives DDICT_ELOST within its deadline; when the dictionary has
- * ended, DDICT_EGONE. Views that are held stay readable until they are released. A manager that
- * stands still for 10 s (stopped, or waiting for a disk) counts as lost.
+ * DEATH. A process that dies leaves no lock behind, and its leases are dropped. A manager that dies
+ * is started again over its memory: a call that asks it takes some milliseconds longer, and has the
+ * result that it would have had. Where that cannot be (restarts= in ddict.conf(5)), or a node is
+ * lost, every call gives DDICT_ELOST within its deadline; when the dictionary has ended,
+ * DDICT_EGONE. Views that are held stay readable until they are released. A manager that stands
+ * still for 10 s (stopped, or waiting for a disk) counts as lost.
  *
  * A process that overwrites this library's memory can break a rule of the managers. They then take
  * nothing more from it: its calls give DDICT_ELOST, while what it reads in place and the views that

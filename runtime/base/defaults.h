@@ -360,6 +360,9 @@
 #define DD_MANAGER_BUSY_MS 60000
 /* a manager that has died --restarts times within so long is not started again */
 #define DD_RESTARTS_MS 10000
+/* deaths of a manager within that time that are made good, where nobody says: a third is no accident
+ * any more, but comes of what the manager does or holds, and would come again */
+#define DD_RESTARTS 2u
 /* seconds within which a process that ends by a fault has said where, or is ended without */
 #define DD_BACKTRACE_S 2
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered

@@ -115,8 +115,8 @@ ROW(CONNECTIONS, "connections", .variable = "DDICT_CONNECTIONS", .word = "connec
 ROW(RMA, "rma", .word = "rma", .argument = "yes|no|auto", .kind = KIND_CHOICE, .want = "yes, no or auto", OURS(.text = "auto"), .of = OF_DDICTD,
     .help = "whether large values are read out of other managers' memory by libfabric (default: auto)"),
 ROW(RESTARTS, "restarts", .variable = "DDICT_RESTARTS", .word = "restarts", .argument = "N", .kind = KIND_NUMBER, .high = 16, .want = "a number from 0 to 16",
-    .of = OF_DDICTD,
-    .help = "deaths of a manager within 10 s that are made good, where nothing was lost (0)"),
+    OURS(.number = DD_RESTARTS), .of = OF_DDICTD,
+    .help = "deaths of a manager within 10 s that are made good: it is started again over its memory; 0: each ends the dictionary (2)"),
 
 /* --- of ddictd alone --- */
 ROW(WIREUP, "wireup", .argument = "pmix|stdio|none", .kind = KIND_CHOICE, .want = "pmix, stdio or none", OURS(.text = "none"), .of = OF_DDICTD,

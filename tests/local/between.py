@@ -215,7 +215,7 @@ def nobody_changes_what_is_encrypted():
 
 
 def what_is_changed_is_asked_again_but_not_for_ever():
-    with Between("g") as m, m.dictionary("--wire", "auth", "--restarts", "2") as d:
+    with Between("g") as m, m.dictionary("--wire", "auth") as d:
         m.ran(d, 0, "fill", "v", 20, 1000000)
         left = [True]
 
@@ -234,9 +234,9 @@ def what_is_changed_is_asked_again_but_not_for_ever():
         d.end()
 
 
-def acknowledged(tag, restarts):
+def acknowledged(tag, *args):
     """Of puts of which now and then a message is changed: those that were acknowledged are there. Whether all were."""
-    with Between(tag) as m, m.dictionary("--wire", "auth", "--restarts", restarts) as d:
+    with Between(tag) as m, m.dictionary("--wire", "auth", *args) as d:
         kept, n, puts = [], 0, 0
 
         def sometimes(data, role, seen):
@@ -262,11 +262,11 @@ def acknowledged(tag, restarts):
 
 
 def what_was_acknowledged_is_there():
-    check(not acknowledged("k", "0"), "nothing was lost")
+    check(not acknowledged("k", "--restarts", "0"), "nothing was lost")
 
 
 def what_was_changed_is_put_again():
-    check(acknowledged("p", "2"), "a put was not acknowledged")
+    check(acknowledged("p"), "a put was not acknowledged")
 
 
 def who_listens_reads_nothing_of_what_is_encrypted():

@@ -188,7 +188,7 @@ START_TEST(other_nodes_connect_again) {
 END_TEST
 
 START_TEST(one_death_too_many_ends_it) {
-    begin(1, 2, "2");
+    begin(1, 2, NULL);
     keys_put(0);
     double first = now_s();
     for (int i = 0; i < 2; i++) {

@@ -14,7 +14,10 @@ ddict_t *d;
 unsigned char val[LEN];
 
 void begin(int nodes, int managers, const char *restarts) {
-    setenv("DDICT_RESTARTS", restarts, 1);
+    if (restarts)
+        setenv("DDICT_RESTARTS", restarts, 1);
+    else
+        unsetenv("DDICT_RESTARTS");
     d = dict_begin(&x, nodes, managers, 64 * MIB);
 }
 

@@ -14,6 +14,7 @@ extern struct dict x;
 extern ddict_t *d; /* on node 0 */
 extern unsigned char val[LEN];
 
+/* restarts: DDICT_RESTARTS; NULL: by default */
 void begin(int nodes, int managers, const char *restarts);
 void end(void);
 size_t name_of(char *key, unsigned i); /* of the i-th of KEYS keys, with values of LEN bytes */

@@ -329,6 +329,30 @@ def a_fault_whose_core_was_dumped_says_so():
             d.check_nothing_left()
 
 
+def restarts_said(node):
+    while node.read(0):
+        pass
+    return [line for line in node.lines if "was started again" in line]
+
+
+def a_third_death_within_10_s_ends_it():
+    with Dictionary(nodes=2, managers=2) as d:
+        d.run("fill", "k", 100, 1000)
+        first = time.monotonic()
+        for n in range(3):
+            check(d.nodes[1].proc.poll() is None, "it has ended at death %d" % n)
+            os.kill(d.manager_pid(1), signal.SIGKILL)
+            if n < 2:
+                wait_for("life %d" % (n + 2), lambda: len(restarts_said(d.nodes[1])) > n)
+                d.run("verify", "k", 100, 1000)
+        if time.monotonic() - first > 9:
+            print("# this machine is too slow for three deaths in 10 s")
+            return
+        lost(d, "manager 1 on node %s died (signal 9), 2 times before within 10 s" % d.node_name(1))
+        check(d.report()["total"]["restarts"] == 2, "%r" % d.report()["total"])
+        d.check_nothing_left()
+
+
 def memory_cgroup():
     """The folder of ours, and whether it is of v2; None: there is none."""
     paths, found = {}, {}
@@ -370,19 +394,13 @@ class Cgroup:
         os.kill(d.manager_pid(m), signal.SIGKILL)
 
 
-def restarts_said(node):
-    while node.read(0):
-        pass
-    return [line for line in node.lines if "was started again" in line]
-
-
 def managers_for_which_there_was_no_memory_come_back_until_they_die_too_often():
     found = memory_cgroup()
     if found is None or os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode != 0:
         print("# not run: no cgroup of memory, or no mount namespace of our own")
         return
     group = Cgroup(*found)
-    with Dictionary(managers=2, args=("--restarts", "2"), via=[group.prefix]) as d:
+    with Dictionary(managers=2, via=[group.prefix]) as d:
         node, sentence = d.nodes[0], "manager 0 on node %s was killed because memory ran out" % d.node_name(0)
         d.run("fill", "k", 100, 1000)
         first = time.monotonic()
@@ -469,7 +487,8 @@ def a_stopped_manager_does_not_stop_the_end():
 main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_views_killed_leaks_nothing,
       a_writer_killed_in_a_stream_leaks_nothing, a_client_that_takes_no_answers_stops_nobody, a_waiting_client_killed_leaves_no_waiter,
       streams_that_stand_still_are_given_up, views_of_a_forked_child_outlive_their_parent, a_hold_page_that_could_shrink_is_not_taken, nonsense_in_a_lane_drops_that_client_only, nonsense_over_tcp_is_refused_and_counted, a_manager_killed_ends_all_nodes_with_its_name,
-      a_manager_that_ends_by_a_fault_says_where, a_fault_whose_core_was_dumped_says_so, managers_for_which_there_was_no_memory_come_back_until_they_die_too_often, a_put_that_kills_its_manager_is_an_error_not_a_hang,
+      a_manager_that_ends_by_a_fault_says_where, a_fault_whose_core_was_dumped_says_so, a_third_death_within_10_s_ends_it,
+      managers_for_which_there_was_no_memory_come_back_until_they_die_too_often, a_put_that_kills_its_manager_is_an_error_not_a_hang,
       the_switches_of_the_tests_do_what_they_say,
       ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
       a_stopped_manager_does_not_stop_the_end])

@@ -231,7 +231,7 @@ def restarts(log):
 def a_manager_that_comes_back_is_recorded():
     with folder() as tmp:
         log = tmp + "/r.jsonl"
-        with recorded(log, nodes=2, managers=2, args=("--restarts", "2")) as d:
+        with recorded(log, nodes=2, managers=2) as d:
             commands(d, 2)
             for count in (1, 2):
                 pid = managers_of(d.nodes[1].proc.pid)[0]

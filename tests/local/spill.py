@@ -58,7 +58,7 @@ def a_manager_that_comes_back_has_what_lies_on_disk():
     with Disk() as disk:
         if disk is None:
             return
-        with Dictionary(nodes=2, managers=2, mem="8M", args=["--spill", disk, "--spill-size", "128M", "--restarts", "2"]) as d:
+        with Dictionary(nodes=2, managers=2, mem="8M", args=["--spill", disk, "--spill-size", "128M"]) as d:
             d.run("fill", "k", 600, 100000)
             for node in (0, 1):
                 before = d.stats()[node]

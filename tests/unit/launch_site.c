@@ -59,6 +59,8 @@ START_TEST(wrong_words_are_refused_one_by_one) {
         {"hugepages=yes", "no, advise, or the size"},
         {"hugepages=3M", "2M or 1G"},
         {"connections=17", "from 1 to 16"},
+        {"restarts=17", "from 0 to 16"},
+        {"restarts=no", "from 0 to 16"},
         {"ports=2-1", "the lower one first"},
         {"ports=0-9", "two ports"},
         {"cache=some", "or none"},
@@ -103,6 +105,7 @@ START_TEST(every_word_comes_to_its_place) {
     word(&s, "max_mem_share=80%");
     word(&s, "ports=50000-50999");
     word(&s, "connections=5");
+    word(&s, "restarts=0");
     word(&s, "hugepages=2M");
     word(&s, "transport=ofi:verbs;ofi_rxm");
     word(&s, "rma=no");
@@ -122,6 +125,7 @@ START_TEST(every_word_comes_to_its_place) {
     ck_assert_uint_eq(s.of[OPT_MAX_MEM_SHARE].amount.share, 8000);
     ck_assert(s.of[OPT_PORTS].ports.low == 50000 && s.of[OPT_PORTS].ports.high == 50999);
     ck_assert_uint_eq(number_of(&s, OPT_CONNECTIONS), 5);
+    ck_assert(is_said(&s, OPT_RESTARTS) && number_of(&s, OPT_RESTARTS) == 0);
     ck_assert_str_eq(text_of(&s, OPT_HUGEPAGES), "2M");
     ck_assert_str_eq(text_of(&s, OPT_TRANSPORT), "ofi:verbs;ofi_rxm");
     ck_assert_str_eq(text_of(&s, OPT_RMA), "no");
