@@ -49,6 +49,20 @@ record() {
     t "the_newest_is_this_$how" sub sh -c "cd $dir && ddict report | grep -q 'job $job, all steps: 4 managers on 3 nodes'"
 }
 
+# The managers of both nodes are killed in the middle of puts, reads and waits: nobody notices, and record, report and statistics have it.
+t "a_folder_for_the_next_record_is_made" sub mkdir "$dir/lives"
+t "a_job_goes_on_when_its_managers_are_killed" sub sh -c "cd $dir/lives && srun -w ${nodes[0]},${nodes[1]} -N2 -n2 --mem=300M --ddict-managers=2 --ddict-mem=64M python3 $tests/lives.py"
+is "no_rank_has_had_an_error" "$(grep -c '^rank [01]: no error, .* 2 deaths$' "$out")" 2
+is "srun_says_each_death_in_one_line" "$(grep -cE 'ddict: manager [01] on node .* died \(signal 9\) and was started again within [0-9]+ ms$' "$out")" 2
+t "its_record_is_read" sub sh -c "cd $dir/lives && ddict report --json >report.json && ddict report"
+is "the_report_shows_each_death" "$(grep -cE 'manager [01] on .* restart: manager [01] on node .* died \(signal 9\) and was started again within [0-9]+ ms$' "$out")" 2
+is "and_its_figures_count_it" "$(grep -cE '^ *manager [01] died and was started again over its memory, 1 time$' "$out")" 2
+is "and_so_does_the_record" "$(python3 -c '
+import json, sys
+d = json.load(open(sys.argv[1]))["dictionaries"][0]
+print([m["restarts"] for m in d["end"]["managers"]], d["end"]["total"]["restarts"], d["end"]["reason"], sorted((e["event"], e["manager"], e["count"]) for e in d["events"]))' \
+    "$dir/lives/report.json" 2>&1)" "[1, 1] 2 drained [('restart', 0, 1), ('restart', 1, 1)]"
+
 # A job that is requeued would wait for two minutes: the others run meanwhile, and then it is told to begin.
 t "a_job_for_requeue_is_accepted" sub sh -c "cd $dir && sbatch --parsable -w ${nodes[0]} -N1 -n1 --mem=200M -o again.out --requeue --ddict-mem=32M <<'END'
 #!/bin/sh

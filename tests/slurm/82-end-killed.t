@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# When a part of a dictionary is killed, every task that uses it gets an error in time, and one line says what happened.
+# When a part of a dictionary is killed, every task that uses it gets an error in time, and one line says what happened; of a manager that is killed and
+# started again no task notices anything.
 slots=8
 . "$(dirname "$0")/ends.sh"
 loop="exec python3 $tests/ends.py work"
@@ -15,6 +16,15 @@ lost "ddictd of another node killed -9" 'kill9 $(ours 2 ddictd)' "ddict: node ${
 for_good=vars=DDICT_RESTARTS=0 # a manager that dies is not started again
 lost "a manager of the first node killed -9" 'kill9 $(ours 1 manager)' "ddict: manager 0 on node ${nodes[0]} died \(signal 9\)$" $for_good
 lost "a manager of another node killed -9" 'kill9 $(ours 2 manager)' "ddict: manager 1 on node ${nodes[1]} died \(signal 9\)$" $for_good
+back() { # NAME SCOPE NODE WORDS...
+    local name=$1 scope=$2 node=$3
+    shift 3
+    row "$name" $scope plain=no opts="$here" task="$loop 8" rc=0 state='COMPLETED 0:0' within=25 act="kill9 \$(ours $node manager)" restarts=1 said='^rank 0: no error' \
+        line="ddict: manager $((node - 1)) on node ${nodes[node - 1]} died \(signal 9\) and was started again within [0-9]+ ms$" not='rank [01]: an error|LostError' "$@"
+}
+back "a manager of the first node killed -9 comes back" step 1
+back "a manager of another node killed -9 comes back" step 2
+back "a manager killed -9 comes back" batch 2 maybe=yes
 lost "the managers' srun killed -9" 'kill9 $(hidden_srun)' "ddict: the srun of the managers ended early: killed by signal 9$" record=no
 lost "ddict up killed -9" 'kill9 $(hidden_up)' "ddict: .ddict up. was killed; the dictionary is gone$" said='an error .*: the dictionary has ended: who started it went without a word'
 # Nobody removes the cgroups of a step whose slurmstepd is gone. v2: the job's folder has its number or its SLUID.

@@ -21,6 +21,7 @@
 #     said=  a regular expression that the output must have besides (what the program says)
 #     not=  one that no line may have
 #     record=no  nobody can write the end of the dictionary into its record
+#     restarts=  so many deaths of managers must be made good, by the record
 #     errors=  so many tasks must have got an error from the dictionary within 15 s
 . "$(dirname "$0")/lib.sh"
 dd="--ddict-managers=2 --ddict-mem=64M"
@@ -213,7 +214,7 @@ row() {
             trap - EXIT
             dir=$ends/$n.$on opts='' vars='' label=e$$-$n-$on
             for word in "$@"; do declare "$word"; done
-            declare -p rc state within line maybe said not plain errors record 2>/dev/null >"$dir/wanted"
+            declare -p rc state within line maybe said not plain errors record restarts 2>/dev/null >"$dir/wanted"
             [ $on.${plain-yes} = no.no ] || attempt 2>>"$dir/act"
         ) &
     done
@@ -245,7 +246,7 @@ managers_step() { # N
 }
 
 judge() { # N
-    local n=$1 name scope rc='' state='' within='' line='' maybe=no said='' not='' plain=yes errors='' record=yes got ms limit ours
+    local n=$1 name scope rc='' state='' within='' line='' maybe=no said='' not='' plain=yes errors='' record=yes restarts='' got ms limit ours
     name=${names[$n]}
     scope=$(get "$n" yes scope)
     eval "$(sed 's/^declare -- //; s/^declare -x //' "$ends/$n.yes/wanted")"
@@ -277,6 +278,7 @@ judge() { # N
     if [ "$record" != no ]; then
         is "$name ($scope): the record has the end of each dictionary" "$(events "$n" job_end)" "$(events "$n" start)"
     fi
+    [ -z "$restarts" ] || is "$name ($scope): the record has each death that was made good" "$(events "$n" restart)" "$restarts"
     [ -z "$not" ] || has_not "$name ($scope): and nothing that it must not" "$not"
     [ -z "$said" ] || has "$name ($scope): the program says it" "$said"
 }

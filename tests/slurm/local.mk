@@ -11,7 +11,8 @@ EXTRA_DIST += tests/slurm/lib.sh tests/slurm/10-start.t tests/slurm/20-bytes.t \
 EXTRA_DIST += tests/slurm/batch.sh tests/slurm/11-job-batch.t tests/slurm/12-job-salloc.t \
   tests/slurm/13-job-scope.t tests/slurm/14-slurm-settings.t \
   tests/slurm/15-slurm-sites.t tests/slurm/submit.c tests/slurm/16-het.t
-EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/record.py \
+EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/lives.py \
+  tests/slurm/record.py \
   tests/slurm/record.sh tests/slurm/90-jobs.t tests/slurm/92-nodes.t \
   tests/slurm/93-many-nodes.t
 EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py tests/slurm/clock.c \
