@@ -41,7 +41,7 @@ bool peer_full(struct peer *p, unsigned via);
 bool peer_stuck(struct manager *m, uint32_t id); /* it has open requests, and shows no progress */
 /* a request is about to be sent: progress is expected from now on */
 void peer_asked(struct peer *p);
-void peer_answered(struct peer *p); /* ... was answered, to its end */
+void peer_answered(struct peer *p);             /* ... was answered, to its end */
 struct forward **peer_forwards(struct peer *p); /* requests without an answer */
 /* Requests that are to be sent again, in this order, before any other. */
 struct forward **peer_again(struct peer *p);

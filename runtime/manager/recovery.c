@@ -421,8 +421,7 @@ int recovery_begin(struct manager *m) {
 
 /* What of its value is in CQ; whether the last REWIND is. */
 static void entry_settle(struct manager *m, struct ledger_entry *e) {
-    struct lane_client *c =
-        e->pass.upto || e->pass.pos ? lane_client_find(m, e->client) : NULL;
+    struct lane_client *c = e->pass.upto || e->pass.pos ? lane_client_find(m, e->client) : NULL;
     if (c)
         ledger_settle(e, c->lane.cq.pos);
 }

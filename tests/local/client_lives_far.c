@@ -766,7 +766,7 @@ START_TEST(popped_values_in_pieces_go_on_behind_their_beginning) {
 END_TEST
 
 START_TEST(popped_values_in_pieces_go_on_when_their_proxy_dies) {
-    setenv("DDICT_TEST_DIE", "noted:9", 1);
+    setenv("DDICT_TEST_DIE", "noted:29", 1);
     setenv("DDICT_TEST_MANAGER", "0", 1);
     begin();
     popped_go_on();
