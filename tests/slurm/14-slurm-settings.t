@@ -63,6 +63,7 @@ END
     else
         echo "skipped srun --async: this Slurm is older than 26.05"
     fi
+    tried_forget
     clean_after "nothing_is_left_after_jobs_with_stepmgr"
     settings_end
     tried_forget

@@ -110,10 +110,11 @@ remains() { # what a job must not leave: one line for each thing
     # v2: beside the jobs' folders there are two of Slurm's own, slurmd and system
     find /sys/fs/cgroup -type d -path "*/${DEVCLUSTER_ID}n*_slurmstepd.scope/*" ! -path '*.scope/system*' ! -path '*.scope/slurmd*' 2>/dev/null | sed 's/^/cgroup /'
 }
-# Slurm 22.05 forgets the freezer's cgroup of a job now and then, when two of its steps end at the same moment, also without us. Nothing else remains then, it is
-# one job's, and it can be removed: no process is in it.
+# Slurm 22.05 forgets the freezer's cgroup of a job now and then, when two of its steps end at the same moment, also without us; 24.11 with stepmgr those of
+# its own step_extern under cgroup v2. Nothing else remains then, it is one job's, and it can be removed: no process is in it.
 slurm_forgot() {
-    if grep -qv '^cgroup /sys/fs/cgroup/freezer/' "$out" || [ "$(grep -o '/uid_[0-9]*/job_[0-9]*' "$out" | sort -u | wc -l)" -gt 1 ]; then return 1; fi
+    if grep -qvE '^cgroup /sys/fs/cgroup/(freezer/|.*_slurmstepd\.scope/job_[0-9]+(/step_extern(/.*)?)?$)' "$out" ||
+        [ "$(grep -o '/job_[0-9]*' "$out" | sort -u | wc -l)" -gt 1 ]; then return 1; fi
     sed 's/^/# Slurm forgot: /' "$out"
     sed -n 's/^cgroup //p' "$out" | sort -r | xargs -r rmdir || return 1
     remains >"$out"
