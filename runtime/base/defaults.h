@@ -365,6 +365,15 @@
 #define DD_RESTARTS 2u
 /* seconds within which a process that ends by a fault has said where, or is ended without */
 #define DD_BACKTRACE_S 2
+/* --- --replicas=2 (PROTOCOL 13) --- */
+/* a node serves so long from when it sent the last beat that node 0 has answered */
+#define DD_LEASE_MS 3000
+/* node 0 gives the keys of a node to their backups when so much is over since it heard its last beat:
+ * by then the lease of that node is over, if clocks run at rates that differ by less */
+#define DD_LEASE_WAIT_MS 4000
+/* a backup that acknowledges nothing for so long, while something waits for it, is given up */
+#define DD_BACKUP_LOST_MS 4000
+
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
  * a request to its end, and asks it again; more than --restarts may be */
 #define DD_PEER_TRIES 20

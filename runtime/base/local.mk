@@ -7,7 +7,7 @@ libbase_la_SOURCES = runtime/base/clock.c runtime/base/clock.h runtime/base/copy
   runtime/base/hostlist.h runtime/base/io.c runtime/base/io.h runtime/base/log.c \
   runtime/base/log.h runtime/base/oom.c runtime/base/oom.h runtime/base/page.h \
   runtime/base/process.c runtime/base/process.h runtime/base/size.c runtime/base/size.h runtime/base/spin.c \
-  runtime/base/spin.h runtime/base/deal.h runtime/base/stats.c runtime/base/stats.h runtime/base/text.c \
+  runtime/base/spin.h runtime/base/deal.h runtime/base/shadow.h runtime/base/stats.c runtime/base/stats.h runtime/base/text.c \
   runtime/base/text.h runtime/base/timers.c runtime/base/timers.h runtime/base/user.c \
   runtime/base/user.h runtime/base/vec.h runtime/base/versions.h runtime/base/verb.c \
   runtime/base/verb.h

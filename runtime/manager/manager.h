@@ -94,18 +94,25 @@ struct manager_page {
     /* the life before ended by a fault of its own, not by SIGKILL; ddictd says so before its fork */
     bool fell;
     bool no_memory; /* the kernel killed it for want of memory; said likewise */
+    /* With --replicas, written by ddictd alone: until then (ns of CLOCK_BOOTTIME) the node may serve
+     * (PROTOCOL 13); UINT64_MAX: it needs no leave. */
+    uint64_t lease;
 };
 
 /* Filled by ddictd before the fork. The descriptors are the manager's from then on. */
 struct manager_setup {
-    uint32_t id, managers, node_id, nodes;
+    uint32_t id, managers, node_id, nodes; /* id of a shadow: of its owner */
+    /* --replicas=2: two copies of all; false: one */
+    bool replicas;
+    bool shadow; /* it holds the copy of manager `id`, and serves nobody until SUP_MAP says so */
     struct deal deal; /* of the keys over managers and nodes */
     unsigned local_index;
     char node[NODE_NAME_MAX];
     int arena_fd, spill_fd /* -1: none */, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
-    const struct peer_address *peers; /* [managers]; NULL on one node */
-    uint16_t port_low, port_high;     /* 0: any */
+    /* by number: [managers], with --replicas [shadow_end()]; NULL on one node */
+    const struct peer_address *peers;
+    uint16_t port_low, port_high; /* 0: any */
     /* to a peer, at most; small messages use only the first */
     unsigned connections;
     /* of libfabric, for messages between managers; "": TCP */

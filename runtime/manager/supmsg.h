@@ -43,7 +43,15 @@ enum sup_type {
     SUP_FREEZE_AT,  /* id, status */
     /* ddictd -> manager */
     /* to a later life: you have been told all clients and hold pages. Answer: READY */
-    SUP_GO
+    SUP_GO,
+    /* To all managers and shadows, at each change of the map, and to a later life before GO, where a
+     * row is not as at the start: id: owner, count: epoch, pid: number of its primary (base/shadow.h),
+     * room: of its backup, or SHADOW_NONE. At the start each owner is its own primary, its shadow the
+     * backup, and the epoch is 1. Who becomes a primary by it serves from then on. */
+    SUP_MAP,
+    /* manager -> ddictd */
+    /* of a primary. count: epoch, text: why its backup can not go on. A MAP without it follows */
+    SUP_BACKUP_LOST
 };
 
 struct sup_msg {

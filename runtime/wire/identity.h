@@ -11,7 +11,8 @@
 enum conn_role {
     ROLE_DATA = 1,
     ROLE_CONTROL = 2,
-    ROLE_MORE = 3 /* a further connection beside one of ROLE_DATA, of the same group */
+    ROLE_MORE = 3,   /* a further connection beside one of ROLE_DATA, of the same group */
+    ROLE_REPLICA = 4 /* from the primary of an owner to its backup */
 };
 
 struct conn_identity { /* what both ends prove */
@@ -20,7 +21,7 @@ struct conn_identity { /* what both ends prove */
      * connections */
     const uint8_t (*keys)[KEY_SIZE];
     uint32_t nodes;
-    /* manager id (ROLE_DATA, ROLE_MORE; manager m is of node m modulo nodes), or node id
+    /* number of a manager or shadow (base/shadow.h; n is of node n modulo nodes), or node id
      * (ROLE_CONTROL) */
     uint32_t self;
     /* of the opener: the same for its connections to one acceptor */

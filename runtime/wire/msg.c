@@ -11,6 +11,7 @@ enum payload_rule {
     PREFIX,    /* the beginning of keys, or nothing */
     KEY_VALUE, /* the key and, without STREAM, the value */
     PIECE,
+    CHANGE, /* the key, or none, and without STREAM the value */
     ANY
 };
 
@@ -59,6 +60,11 @@ static const struct msg_rule {
     [MSG_CTL_INFO] = {"CTL_INFO", ANY, MSGF_LAST},
     [MSG_CTL_INFOS] = {"CTL_INFOS", ANY, MSGF_LAST},
     [MSG_CTL_FREEZE] = {"CTL_FREEZE", ANY, MSGF_LAST},
+    [MSG_CTL_MAP] = {"CTL_MAP", ANY, MSGF_LAST},
+    [MSG_CTL_DROP] = {"CTL_DROP", ANY, MSGF_LAST},
+    [MSG_SYNC] = {"SYNC", NONE, 0},
+    [MSG_REPL] = {"REPL", CHANGE, MSGF_STREAM},
+    [MSG_ACK] = {"ACK", NONE, 0},
     [MSG_HOLD] = {"HOLD", NONE, 0},
     [MSG_FREEZE] = {"FREEZE", NONE, 0},
     [MSG_PREFETCH] = {"PREFETCH", ANY, 0},
@@ -86,6 +92,12 @@ int msg_check(const struct msg *m, uint32_t max_len) {
             (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING) ||
             ((m->flags & MSGF_APPEND) ? m->flags & (MSGF_NEW | MSGF_EXISTING)
                                       : m->flags & MSGF_WAIT))
+            return DDICT_EPROTO;
+        return payload - m->key_len == ((m->flags & MSGF_STREAM) ? 0 : m->val_len) ? 0
+                                                                                   : DDICT_EPROTO;
+    case CHANGE:
+        if (m->key_len > MSG_KEY_MAX || m->key_len > payload || m->val_len >= MSG_VALUE_MAX ||
+            m->status < REPL_PUT || m->status > REPL_TOOK)
             return DDICT_EPROTO;
         return payload - m->key_len == ((m->flags & MSGF_STREAM) ? 0 : m->val_len) ? 0
                                                                                    : DDICT_EPROTO;

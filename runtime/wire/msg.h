@@ -55,6 +55,11 @@ enum msg_type {
     MSG_CTL_INFOS,
     MSG_TOOK,
     MSG_REWIND,
+    MSG_SYNC,
+    MSG_REPL,
+    MSG_ACK,
+    MSG_CTL_MAP,
+    MSG_CTL_DROP,
     MSG_TYPE_N
 };
 
@@ -77,6 +82,21 @@ enum msg_flag {
     MSGF_REMOTE = 1024,
     /* between managers: the requester has asked before, with this id, over a connection that ended */
     MSGF_AGAIN = 2048
+};
+
+/*
+ * What a REPL asks of a backup (in `status`); it judges nothing. id, manager: of the proxy's request
+ * for which the change is made, whose result it writes; id 0: of none. version: at least so high is
+ * the version counter before it is carried out.
+ */
+enum repl_op {
+    REPL_PUT = 1,    /* key, value: in place of all values of the key */
+    REPL_APPEND = 2, /* key, value: behind the last one */
+    REPL_POP = 3,    /* key: without its first value, which the result keeps until REPL_TOOK */
+    REPL_DEL = 4,    /* key; also one that is not there */
+    REPL_CLEAR = 5,
+    REPL_LIMIT = 6, /* key; aux: values that its queue may have */
+    REPL_TOOK = 7   /* id, manager: the proxy has what it popped */
 };
 
 struct msg {
@@ -111,6 +131,8 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
  *     DATA                              1 .. DD_MSG_PIECE bytes; 0 only with LAST; with AREA none,
  *                                       and val_len has the number
  *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE, TOOK, REWIND: none
+ *     REPL                              key, or none, + value; with STREAM the value follows in DATA
+ *     SYNC, ACK                         none
  *     REPLY, CTL, PREFETCH              any (only the requester knows)
  *
  * max_len: of the carrier. 0 or DDICT_EPROTO. Messages from ring_peek() and from connections have
