@@ -12,7 +12,8 @@ for how in encrypt auth; do
     t "a_step_with_$how" sub srun -N2 -n2 --ddict-managers=2 --ddict-mem=96M --ddict-wire=$how --ddict-record="$home/wire.%j.jsonl" sh -c \
         'for i in 0 1 2 3; do yes "$SLURM_PROCID" | head -c 3000000 | ddict put from$SLURM_PROCID.$i -; done
          for n in 0 1; do for i in 0 1 2 3; do ddict get --wait=20 from$n.$i | cksum | sed "s/^/of $n: /"; done; done
-         [ $SLURM_PROCID != 0 ] || { ddict stats; ddict stats --json; }'
+         [ $SLURM_PROCID = 0 ] || { ddict put said v; exit; }
+         ddict get --wait=20 said >/dev/null && ddict stats && ddict stats --json'
     for n in 0 1; do is "values_of_$n" "$(grep "^of $n: " "$out" | sort | uniq -c | tr -s ' ')" " 8 of $n: $(yes $n | head -c 3000000 | cksum)"; done
     has "stats_say_so" "^ *between nodes: messages by tcp \(wire=$how\)"
     has "figures_say_so" "\"wire\":\"$how\""
