@@ -149,6 +149,24 @@ int store_queue_push(struct store *s, struct store_ref *ref) {
     return 0;
 }
 
+int store_queue_value(struct store *s, const void *key, uint32_t key_len, uint64_t hash, uint64_t n,
+                      struct store_ref *ref) {
+    struct index_place p;
+    const struct queue_record *r = record_find(s, hash, key, key_len, &p);
+    if (!r || n >= r->tail - r->head)
+        return DDICT_ENOKEY;
+    index_find(s, queue_value_hash(hash, r->head + n), key, key_len, &p);
+    if (!p.slot)
+        return DDICT_ENOKEY;
+    uint64_t off = WORD_OFFSET(p.word);
+    struct item *item = arena_at(s, off);
+    *ref = (struct store_ref){.off = off,
+                              .item = item,
+                              .value =
+                                  item_away(item) ? NULL : (uint8_t *)(uintptr_t)item_value(item)};
+    return 0;
+}
+
 bool queue_swing(struct store *s, const struct index_place *first, const void *key,
                  uint32_t key_len, struct store_ref *next) {
     struct arena_header *h = s->header;

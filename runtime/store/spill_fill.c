@@ -131,6 +131,10 @@ int store_fill(struct store *s, struct store_ref *ref, uint64_t got) {
                                                    : 0;
 }
 
+int store_filled(struct store *s, struct store_ref *ref) {
+    return ref->fill ? spill_finish(s, ref) : 0;
+}
+
 int spill_finish(struct store *s, struct store_ref *ref) {
     int rc = store_fill(s, ref, ref->fill->len);
     if (rc < 0)

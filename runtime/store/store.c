@@ -289,6 +289,11 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
     return 0;
 }
 
+void store_version_reach(struct store *s, uint64_t version) {
+    if (s->header->version < version)
+        s->header->version = version;
+}
+
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
     struct index_place p;
     index_find(s, key_hash(key, key_len), key, key_len, &p);

@@ -116,6 +116,10 @@ enum store_mode { STORE_ANY = 0, STORE_NEW = 1, STORE_EXISTING = 2 };
  */
 int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, uint64_t *version);
 
+/* The next version that is given is above this one. The store of a backup gives none that its
+ * primary has given (PROTOCOL 13). */
+void store_version_reach(struct store *s, uint64_t version);
+
 /* Look up; DDICT_ENOKEY. The ref is valid until the next call that changes the store unless it is
  * pinned. */
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
@@ -168,6 +172,9 @@ int store_queue_limit(struct store *s, const void *key, uint32_t key_len, uint64
 /* Put ref behind the values of its key, which has one. DDICT_EFULL: the block is then still
  * reserved. */
 int store_queue_push(struct store *s, struct store_ref *ref);
+/* The n-th value behind the first, from 0. Valid as of store_find(). DDICT_ENOKEY. */
+int store_queue_value(struct store *s, const void *key, uint32_t key_len, uint64_t hash, uint64_t n,
+                      struct store_ref *ref);
 
 /* Counted pins of the manager itself: a pinned block is not reused (I6). Pins nest. */
 int store_pin(struct store *s, uint64_t off);
@@ -248,6 +255,9 @@ const char *store_spill_trouble(struct store *s);
  * and others: the value cannot be stored. For other blocks 0.
  */
 int store_fill(struct store *s, struct store_ref *ref, uint64_t got);
+/* After store_fill() of the whole value: its item is complete, and can be read like one that is found,
+ * before it is published. 0 or as store_fill(). */
+int store_filled(struct store *s, struct store_ref *ref);
 /*
  * Read a value that is in the spill. The block must be pinned until store_read_end(). Bytes [0,
  * ready) of data are there and agree with their sums; those before `sent` of store_read_sent() are

@@ -57,6 +57,22 @@ static void quiet(void) {
     ck_assert_uint_eq(box.s->header->used_bytes, budget_fixed(box.s));
 }
 
+START_TEST(values_behind_the_first_are_found_by_their_number) {
+    struct store_ref ref;
+    for (uint64_t i = 0; i < 9; i++)
+        ck_assert_int_eq(push("q", 10 + i, i), 0);
+    pop_is("q", 10, 0, false);
+    uint64_t hash = hash_of("q", 1);
+    for (uint64_t i = 0; i < 7; i++) {
+        ck_assert_int_eq(store_queue_value(box.s, "q", 1, hash, i, &ref), 0);
+        ck_assert_uint_eq(item_len(ref.item), 12 + i);
+        ck_assert(value_right(ref.value, 12 + i, 2 + i));
+    }
+    ck_assert_int_eq(store_queue_value(box.s, "q", 1, hash, 7, &ref), DDICT_ENOKEY);
+    ck_assert_int_eq(store_queue_value(box.s, "r", 1, hash_of("r", 1), 0, &ref), DDICT_ENOKEY);
+}
+END_TEST
+
 START_TEST(values_come_out_in_their_order) {
     uint64_t in = 0, out = 0, rng = 3;
     for (int round = 0; round < 40; round++) {
@@ -255,6 +271,7 @@ START_TEST(no_look_up_meets_a_hidden_word) {
 END_TEST
 
 UNIT_MAIN_WITH("store_queue", open_box, box_close, values_come_out_in_their_order,
+               values_behind_the_first_are_found_by_their_number,
                entries_are_in_the_budget_and_cost_what_keys_cost,
                a_deleted_queue_is_freed_a_few_at_a_time, clear_takes_all_of_it,
                how_many_there_may_be_is_kept, another_manager_goes_on,

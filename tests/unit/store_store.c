@@ -126,6 +126,16 @@ START_TEST(versions_grow_with_every_change) {
 }
 END_TEST
 
+START_TEST(a_version_that_was_reached_is_not_given_again) {
+    struct store_ref ref;
+    store_version_reach(box.s, 1000);
+    store_version_reach(box.s, 10);
+    ck_assert_int_eq(put(1, 10, 1), 0);
+    ck_assert_int_eq(store_find(box.s, "k1", 2, &ref), 0);
+    ck_assert_uint_eq(ref.item->version, 1001);
+}
+END_TEST
+
 START_TEST(abort_gives_everything_back) {
     struct store_ref ref;
     ck_assert_int_eq(put(1, 10, 1), 0);
@@ -423,7 +433,7 @@ UNIT_MAIN_WITH("store_store", before, after, what_was_put_is_found_by_manager_an
                keys_without_bytes_or_with_too_many_are_refused,
                a_value_larger_than_the_arena_is_refused_for_good_and_not_as_full,
                modes_ask_for_absent_or_present_keys, versions_grow_with_every_change,
-               abort_gives_everything_back,
+               a_version_that_was_reached_is_not_given_again, abort_gives_everything_back,
                a_key_that_changes_while_it_is_read_is_hashed_as_it_was_copied,
                many_keys_survive_all_splits, removing_what_is_absent_is_a_miss,
                a_popped_value_stays_until_it_is_unpinned, the_statistics_tell_the_machines_pages,
