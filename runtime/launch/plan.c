@@ -95,7 +95,22 @@ static int components_first(const char *name, const struct key_nodes *want, stru
     return (int)nodes;
 }
 
-/* Which nodes have keys; step NULL: this machine alone. */
+/* Copies of each value; which nodes have keys is known. A site's word is for dictionaries that can
+ * have two. */
+static int replicas_find(struct plan *p, const struct settings *s) {
+    p->replicas = (unsigned)number_of(s, OPT_REPLICAS);
+    if (p->replicas < 2 || p->keyed > 1)
+        return 0;
+    if (!is_by_user(s, OPT_REPLICAS)) {
+        p->replicas = 1;
+        return 0;
+    }
+    return dd_error(-EINVAL,
+                    "%s=%u: two copies of a value need two nodes, and here one has all keys",
+                    settings_name(s, OPT_REPLICAS), p->replicas);
+}
+
+/* Which nodes have keys, and how many copies; step NULL: this machine alone. */
 static int key_nodes_find(struct plan *p, const struct settings *s, struct step *step) {
     const char *name = settings_name(s, OPT_KEY_NODES);
     struct key_nodes want = {.first = p->nodes};
@@ -116,7 +131,7 @@ static int key_nodes_find(struct plan *p, const struct settings *s, struct step 
         return rc;
     p->keyed = (uint32_t)rc;
     p->forward_mem = want.forward_mem;
-    return 0;
+    return replicas_find(p, s);
 }
 
 /* What the nodes without keys need for their managers; all of p else is known. */
@@ -176,13 +191,14 @@ static int rooms_judge(const struct plan *p, const struct settings *s, const str
     for (i = 0; i < p->nodes; i++) {
         int has_keys = i < p->keyed;
         enum option_id asked = has_keys ? OPT_MEM : OPT_KEY_NODES;
+        unsigned copies = has_keys ? p->replicas : 1;
         uint64_t all = has_keys ? p->mem : p->forward_mem,
-                 share = has_keys ? ask_share(all, p->managers, p->keyed, i) : all;
+                 share = has_keys ? ask_share(all, p->managers, p->keyed, i, copies) : all;
 
-        if (ask_room(settings_name(s, asked), all, share, step->nodes.names[i], step->mb[i],
+        if (ask_room(settings_name(s, asked), all, copies, share, step->nodes.names[i], step->mb[i],
                      step->per_cpu[i], why, sizeof why) < 0 ||
-            site_judge_share(s, asked, all, share, step->nodes.names[i], step->mb[i] << 20, why,
-                             sizeof why) < 0)
+            site_judge_share(s, asked, all, copies, share, step->nodes.names[i], step->mb[i] << 20,
+                             why, sizeof why) < 0)
             return dd_error(-EINVAL, "%s", why);
     }
     return 0;
@@ -330,6 +346,7 @@ static int told_find(struct settings *told, struct plan *p, const struct options
     settings_put_text(told, OPT_NAME, p->name);
     settings_put(told, OPT_MANAGERS, p->managers);
     settings_put(told, OPT_MEM, p->mem);
+    settings_put(told, OPT_REPLICAS, p->replicas);
     if (p->keyed < p->nodes) {
         settings_put(told, OPT_KEYED_NODES, p->keyed);
         settings_put(told, OPT_FORWARD_MEM, p->forward_mem);

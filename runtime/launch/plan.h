@@ -13,13 +13,14 @@ struct plan {
     char node[NODE_NAME_MAX]; /* without Slurm: name of this node; else "" */
     uint32_t nodes, managers; /* managers: those that own keys */
     uint32_t keyed;           /* so many of the nodes have keys, the first ones */
-    uint64_t mem;
-    uint64_t forward_mem; /* bytes on each of the others */
-    int stay;             /* it is the whole job's */
-    char record[4096];    /* path of the record, or "" */
-    char summary[4096];   /* file that gets the summary, or "" */
-    char results[4096];   /* folder of the results, or "" */
-    char save[4096];      /* folder of what is saved, or "" */
+    unsigned replicas;        /* copies of each value */
+    uint64_t mem;             /* without the second copies */
+    uint64_t forward_mem;     /* bytes on each of the others */
+    int stay;                 /* it is the whole job's */
+    char record[4096];        /* path of the record, or "" */
+    char summary[4096];       /* file that gets the summary, or "" */
+    char results[4096];       /* folder of the results, or "" */
+    char save[4096];          /* folder of what is saved, or "" */
     /* seconds since 1970: the job's time is over; 0: no limit, or not known */
     uint64_t end;
     char spill[4096];    /* folder of the spill, or "" */

@@ -69,8 +69,8 @@ int site_judge(const struct settings *s, uint32_t managers, uint64_t mem, char *
     return -EINVAL;
 }
 
-int site_judge_share(const struct settings *s, enum option_id asked, uint64_t mem, uint64_t share,
-                     const char *node, uint64_t room, char *why, size_t cap) {
+int site_judge_share(const struct settings *s, enum option_id asked, uint64_t mem, unsigned copies,
+                     uint64_t share, const char *node, uint64_t room, char *why, size_t cap) {
     const struct amount *limit = &s->of[OPT_MAX_MEM_SHARE].amount;
     char all[16], part[16], have[16], most[16], text[16];
 
@@ -78,8 +78,8 @@ int site_judge_share(const struct settings *s, enum option_id asked, uint64_t me
         return 0;
     snprintf(
         why, cap,
-        "%s of %s is %s on node %s, where the job has %s: on this cluster at most %s of that, %s",
-        settings_name(s, asked), size_format(all, sizeof all, mem),
+        "%s of %s%s is %s on node %s, where the job has %s: on this cluster at most %s of that, %s",
+        settings_name(s, asked), size_format(all, sizeof all, mem), copies_text(copies),
         size_format(part, sizeof part, share), node, size_format(have, sizeof have, room),
         amount_format(text, sizeof text, limit),
         size_format(most, sizeof most, amount_bytes(limit, room)));

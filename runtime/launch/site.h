@@ -31,7 +31,7 @@ int site_read_file(struct settings *s, const char *path, char *why, size_t cap);
 int site_judge(const struct settings *s, uint32_t managers, uint64_t mem, char *why, size_t cap);
 /* Against max_mem_share: share bytes of mem on a node where the job has room bytes (0: not known).
  * */
-int site_judge_share(const struct settings *s, enum option_id asked, uint64_t mem, uint64_t share,
-                     const char *node, uint64_t room, char *why, size_t cap);
+int site_judge_share(const struct settings *s, enum option_id asked, uint64_t mem, unsigned copies,
+                     uint64_t share, const char *node, uint64_t room, char *why, size_t cap);
 
 #endif

@@ -189,25 +189,38 @@ int ask_fits(const char *mem_name, uint64_t mem, const char *managers_name, uint
     return 0;
 }
 
-uint64_t ask_share(uint64_t mem, uint32_t managers, uint32_t nodes, uint32_t node_id) {
+static uint64_t owners_share(uint64_t mem, uint32_t managers, uint32_t nodes, uint32_t node_id) {
     if (node_id >= managers)
         return 0;
     return mem / managers * ((managers - node_id + nodes - 1) / nodes);
 }
 
-int ask_room(const char *mem_name, uint64_t mem, uint64_t share, const char *node, uint64_t job_mb,
-             int per_cpu, char *why, size_t cap) {
+uint64_t ask_share(uint64_t mem, uint32_t managers, uint32_t nodes, uint32_t node_id,
+                   unsigned copies) {
+    uint32_t before = (node_id + nodes - 1) % nodes; /* has its shadows here */
+
+    return owners_share(mem, managers, nodes, node_id) +
+           (copies > 1 ? owners_share(mem, managers, nodes, before) : 0);
+}
+
+const char *copies_text(unsigned copies) {
+    return copies > 1 ? ", in two copies," : "";
+}
+
+int ask_room(const char *mem_name, uint64_t mem, unsigned copies, uint64_t share, const char *node,
+             uint64_t job_mb, int per_cpu, char *why, size_t cap) {
     char all[16], part[16], have[16];
     uint64_t want;
 
     if (job_mb == 0 || job_mb >= UINT64_MAX >> 20 || share <= job_mb << 20)
         return 0;
     want = (share + (job_mb << 20) + (1ull << 30) - 1) >> 30;
-    snprintf(why, cap,
-             "%s of %s is %s on node %s, where the job has %s; ask for less, or give the job more "
-             "with --mem=%" PRIu64 "G%s",
-             mem_name, size_format(all, sizeof all, mem), size_format(part, sizeof part, share),
-             node, size_format(have, sizeof have, job_mb << 20), want,
-             per_cpu ? " (instead of --mem-per-cpu)" : "");
+    snprintf(
+        why, cap,
+        "%s of %s%s is %s on node %s, where the job has %s; ask for less, or give the job more "
+        "with --mem=%" PRIu64 "G%s",
+        mem_name, size_format(all, sizeof all, mem), copies_text(copies),
+        size_format(part, sizeof part, share), node, size_format(have, sizeof have, job_mb << 20),
+        want, per_cpu ? " (instead of --mem-per-cpu)" : "");
     return -EINVAL;
 }

@@ -56,13 +56,17 @@ const char *amount_format(char *buf, size_t cap, const struct amount *amount);
  * of them on a node. */
 int ask_fits(const char *mem_name, uint64_t mem, const char *managers_name, uint32_t managers,
              uint32_t nodes, char *why, size_t cap);
-/* Bytes on node `node_id`: manager m is on node m mod nodes. */
-uint64_t ask_share(uint64_t mem, uint32_t managers, uint32_t nodes, uint32_t node_id);
+/* Bytes on node `node_id`: manager m is on node m mod nodes, and with two copies its shadow on the
+ * next node. */
+uint64_t ask_share(uint64_t mem, uint32_t managers, uint32_t nodes, uint32_t node_id,
+                   unsigned copies);
 /*
- * The share of a node comes out of the job's memory there: job_mb of node `node`. per_cpu: the job
- * said --mem-per-cpu. The sentence has both figures and the option that would do.
+ * The share of a node, of all copies, comes out of the job's memory there: job_mb of node `node`.
+ * per_cpu: the job said --mem-per-cpu. The sentence has both figures and the option that would do.
  */
-int ask_room(const char *mem_name, uint64_t mem, uint64_t share, const char *node, uint64_t job_mb,
-             int per_cpu, char *why, size_t cap);
+int ask_room(const char *mem_name, uint64_t mem, unsigned copies, uint64_t share, const char *node,
+             uint64_t job_mb, int per_cpu, char *why, size_t cap);
+/* For sentences: what stands behind the bytes of the whole. */
+const char *copies_text(unsigned copies);
 
 #endif

@@ -19,6 +19,7 @@ struct options {
      * without */
     uint32_t keyed_nodes;
     uint64_t forward_mem;
+    unsigned replicas; /* copies of each value, on different nodes: 1 or 2 */
     enum wireup_how wireup;
     uint32_t nodes, node_id; /* stdio; pmix finds them */
     char node[NODE_NAME_MAX];

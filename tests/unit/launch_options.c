@@ -71,6 +71,25 @@ START_TEST(the_transport_is_the_users_the_variables_or_auto) {
 }
 END_TEST
 
+START_TEST(copies_are_one_or_two) {
+    struct options o;
+
+    managers = mem = transport = NULL;
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert_uint_eq(number_of(&o.set, OPT_REPLICAS), 1);
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=replicas=2"), 0);
+    ck_assert_uint_eq(number_of(&o.set, OPT_REPLICAS), 2);
+    ck_assert(!is_by_user(&o.set, OPT_REPLICAS));
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=replicas=2 --replicas=1"), 0);
+    ck_assert_uint_eq(number_of(&o.set, OPT_REPLICAS), 1);
+    ck_assert_int_eq(parse(&o, "ddict run", "--replicas=2 train"), 0);
+    ck_assert_uint_eq(number_of(&o.set, OPT_REPLICAS), 2);
+    ck_assert_int_lt(parse(&o, "ddict up", "--replicas=3"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "--replicas=3: want 1 or 2"));
+    ck_assert_int_lt(parse(&o, "ddict up", "--replicas=0"), 0);
+}
+END_TEST
+
 START_TEST(protection_can_only_be_raised_above_the_sites) {
     struct options o;
 
@@ -269,7 +288,7 @@ END_TEST
 
 int main(void) {
     return TESTS_RUN("launch_options", 60, defaults_are_one_manager_a_node_and_1_gib,
-                     the_transport_is_the_users_the_variables_or_auto,
+                     the_transport_is_the_users_the_variables_or_auto, copies_are_one_or_two,
                      protection_can_only_be_raised_above_the_sites, ranks_are_of_run_and_a_number,
                      the_command_line_wins_over_the_environment,
                      the_plugin_s_errors_name_the_options_of_srun,

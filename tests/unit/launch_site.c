@@ -210,7 +210,7 @@ START_TEST(limits_name_both_figures) {
 
     ck_assert_int_eq(site_judge(&s, 65535, 1ull << 50, why, sizeof why), 0);
     ck_assert_int_eq(
-        site_judge_share(&s, OPT_MEM, 1u << 30, 1u << 30, "n1", 1u << 30, why, sizeof why), 0);
+        site_judge_share(&s, OPT_MEM, 1u << 30, 1, 1u << 30, "n1", 1u << 30, why, sizeof why), 0);
     limit(&s, OPT_MAX_MANAGERS, BY_SITE, "4");
     limit(&s, OPT_MAX_MEM, BY_SITE, "1G");
     limit(&s, OPT_MAX_MEM_SHARE, BY_SITE, "50%");
@@ -225,15 +225,19 @@ START_TEST(limits_name_both_figures) {
     ck_assert_str_eq(why, "--ddict-mem of 2.0 GiB: at most 1.0 GiB on this cluster");
     limit(&s, OPT_MEM, BY_OPTION, "2G");
     ck_assert_int_eq(
-        site_judge_share(&s, OPT_MEM, 2u << 30, 1u << 30, "n1", 2u << 30, why, sizeof why), 0);
+        site_judge_share(&s, OPT_MEM, 2u << 30, 1, 1u << 30, "n1", 2u << 30, why, sizeof why), 0);
     /* not known */
-    ck_assert_int_eq(site_judge_share(&s, OPT_MEM, 2u << 30, 1u << 30, "n1", 0, why, sizeof why),
+    ck_assert_int_eq(site_judge_share(&s, OPT_MEM, 2u << 30, 1, 1u << 30, "n1", 0, why, sizeof why),
                      0);
     ck_assert_int_eq(
-        site_judge_share(&s, OPT_MEM, 2u << 30, (1u << 30) + 1, "n1", 2u << 30, why, sizeof why),
+        site_judge_share(&s, OPT_MEM, 2u << 30, 1, (1u << 30) + 1, "n1", 2u << 30, why, sizeof why),
         -EINVAL);
     ck_assert_str_eq(why, "--mem of 2.0 GiB is 1.0 GiB on node n1, where the job has 2.0 GiB: on "
                           "this cluster at most 50% of that, 1.0 GiB");
+    ck_assert_int_eq(
+        site_judge_share(&s, OPT_MEM, 2u << 30, 2, 2u << 30, "n1", 2u << 30, why, sizeof why),
+        -EINVAL);
+    ck_assert_ptr_nonnull(strstr(why, "--mem of 2.0 GiB, in two copies, is 2.0 GiB on node n1"));
 }
 END_TEST
 

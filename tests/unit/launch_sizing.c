@@ -107,28 +107,45 @@ START_TEST(shares_follow_manager_m_on_node_m_mod_nodes) {
     uint32_t i;
 
     for (i = 0; i < 3; i++)
-        sum += ask_share(5000, 5, 3, i);
+        sum += ask_share(5000, 5, 3, i, 1);
     ck_assert_uint_eq(sum, 5000);
-    ck_assert_uint_eq(ask_share(5000, 5, 3, 0), 2000);
-    ck_assert_uint_eq(ask_share(5000, 5, 3, 1), 2000);
-    ck_assert_uint_eq(ask_share(5000, 5, 3, 2), 1000);
-    ck_assert_uint_eq(ask_share(5000, 1, 3, 2), 0);
+    ck_assert_uint_eq(ask_share(5000, 5, 3, 0, 1), 2000);
+    ck_assert_uint_eq(ask_share(5000, 5, 3, 1, 1), 2000);
+    ck_assert_uint_eq(ask_share(5000, 5, 3, 2, 1), 1000);
+    ck_assert_uint_eq(ask_share(5000, 1, 3, 2, 1), 0);
+}
+END_TEST
+
+START_TEST(the_second_copies_are_on_the_next_node) {
+    uint64_t sum = 0;
+    uint32_t i;
+
+    for (i = 0; i < 3; i++)
+        sum += ask_share(5000, 5, 3, i, 2);
+    ck_assert_uint_eq(sum, 10000);
+    ck_assert_uint_eq(ask_share(5000, 5, 3, 0, 2), 3000);
+    ck_assert_uint_eq(ask_share(5000, 5, 3, 1, 2), 4000);
+    ck_assert_uint_eq(ask_share(5000, 5, 3, 2, 2), 3000);
+    ck_assert_uint_eq(ask_share(5000, 2, 2, 1, 2), 5000);
 }
 END_TEST
 
 START_TEST(more_than_the_job_has_says_both_figures_and_the_option) {
     ck_assert_int_eq(
-        ask_room("--ddict-mem", 4ull << 30, 2ull << 30, "n1", 2048, 0, why, sizeof why), 0);
+        ask_room("--ddict-mem", 4ull << 30, 1, 2ull << 30, "n1", 2048, 0, why, sizeof why), 0);
     /* no limit known */
-    ck_assert_int_eq(ask_room("--ddict-mem", 1ull << 50, 1ull << 49, "n1", 0, 0, why, sizeof why),
-                     0);
-    refused(ask_room("--ddict-mem", 20ull << 30, 10ull << 30, "n1", 2048, 0, why, sizeof why),
+    ck_assert_int_eq(
+        ask_room("--ddict-mem", 1ull << 50, 1, 1ull << 49, "n1", 0, 0, why, sizeof why), 0);
+    refused(ask_room("--ddict-mem", 20ull << 30, 1, 10ull << 30, "n1", 2048, 0, why, sizeof why),
             "--mem=12G");
     ck_assert_ptr_nonnull(strstr(why, "10.0 GiB on node n1"));
     ck_assert_ptr_nonnull(strstr(why, "the job has 2.0 GiB"));
     ck_assert_ptr_null(strstr(why, "--mem-per-cpu"));
-    refused(ask_room("--ddict-mem", 20ull << 30, 10ull << 30, "n1", 2048, 1, why, sizeof why),
+    refused(ask_room("--ddict-mem", 20ull << 30, 1, 10ull << 30, "n1", 2048, 1, why, sizeof why),
             "instead of --mem-per-cpu");
+    ck_assert_ptr_null(strstr(why, "copies"));
+    refused(ask_room("--ddict-mem", 20ull << 30, 2, 20ull << 30, "n1", 2048, 0, why, sizeof why),
+            "--ddict-mem of 20.0 GiB, in two copies, is 20.0 GiB on node n1");
 }
 END_TEST
 
@@ -168,6 +185,6 @@ int main(void) {
         "launch_ask", 60, numbers_that_are_none_are_refused_by_name,
         sizes_that_are_none_are_refused_by_name, the_nodes_with_keys_are_a_number_or_components,
         a_long_value_is_cut_in_the_sentence, too_little_for_a_manager_says_what_would_do,
-        shares_follow_manager_m_on_node_m_mod_nodes, amounts_are_sizes_or_shares,
-        more_than_the_job_has_says_both_figures_and_the_option);
+        shares_follow_manager_m_on_node_m_mod_nodes, the_second_copies_are_on_the_next_node,
+        amounts_are_sizes_or_shares, more_than_the_job_has_says_both_figures_and_the_option);
 }

@@ -48,6 +48,8 @@ static const struct option {
     {"--ddict-mem=2G", " --mem=2G ", "--ddict-mem=-1", "--ddict-mem=-1"},
     {"--ddict-nodes=het:1:4G", " --nodes=het:1:4G ", "--ddict-nodes=het",
      "--ddict-nodes=het: want"},
+    {"--ddict-replicas=2", " --replicas=2 ", "--ddict-replicas=3",
+     "--ddict-replicas=3: want 1 or 2"},
     {"--ddict-record=my record", " --record=my record ", NULL, NULL},
     {"--ddict-scope=step", NULL, "--ddict-scope=all",
      "--ddict-scope=all: want job, step or component"},
