@@ -77,13 +77,14 @@ int64_t ddict_len(ddict_t *d, int timeout_ms) {
     if (rc < 0)
         return rc;
     int64_t sum = 0;
+    bool reads = status_page_reads(s->status_page);
     /* as of some moment: writers store num_keys relaxed, so it orders nothing that it counts */
-    for (unsigned i = 0; i < s->nlocal; i++)
+    for (unsigned i = 0; reads && i < s->nlocal; i++)
         sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
-    if (s->nlocal < s->managers && (rc = request_all(s, MSG_LEN, SINK_NONE, manager_is_remote,
-                                                     len_take, &sum, timeout_ms)) < 0)
-        return rc;
-    return sum;
+    if (!reads || s->nlocal < s->managers)
+        rc = request_all(s, MSG_LEN, SINK_NONE, reads ? manager_is_remote : NULL, len_take, &sum,
+                         timeout_ms);
+    return rc < 0 ? rc : sum;
 }
 
 /* --- clear --- */

@@ -27,8 +27,13 @@ static void cached_count(struct lease_thread *t, struct node_manager *m, const s
     cache_hint(t, m, f->off);
 }
 
+/* The proxy, if what it has may be read in place. */
+static struct node_manager *cache_readable(struct session *s, uint64_t h) {
+    return status_page_reads(s->status_page) ? session_cache(s, h) : NULL;
+}
+
 int cached_view(struct session *s, uint64_t h, const void *key, size_t klen, struct ddict_view *v) {
-    struct node_manager *m = session_cache(s, h);
+    struct node_manager *m = cache_readable(s, h);
     struct lease_thread *t = m ? lease_thread(s) : NULL;
     struct found f;
     uint32_t n;
@@ -48,7 +53,7 @@ int cached_view(struct session *s, uint64_t h, const void *key, size_t klen, str
 
 int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
                 size_t *vlen, unsigned *tag) {
-    struct node_manager *m = session_cache(s, h);
+    struct node_manager *m = cache_readable(s, h);
     struct lease_thread *t = m ? lease_thread(s) : NULL;
     struct found f;
     if (!t || !t->scratch || reader_find(&m->arena, h, key, klen, t->scratch, &f) < 0)
@@ -67,7 +72,7 @@ int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, voi
 }
 
 int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, size_t *vlen) {
-    struct node_manager *m = session_cache(s, h);
+    struct node_manager *m = cache_readable(s, h);
     struct lease_thread *t = m ? lease_thread(s) : NULL;
     struct found f;
     if (!t || !t->scratch || reader_find(&m->arena, h, key, klen, t->scratch, &f) < 0)

@@ -31,7 +31,7 @@ static inline bool fast_begin(struct fast *f, ddict_t *d, const void *key, size_
     struct lease_thread *t = f->t = lease_last_used;
     if (unlikely((flags & ~DDICT_WAIT) != 0) || unlikely(klen - 1 >= DDICT_KEY_MAX) ||
         unlikely(t->session_id != __atomic_load_n(&d->session_id, __ATOMIC_RELAXED)) ||
-        unlikely(!status_page_serves(t->status_page)))
+        unlikely(!status_page_reads(t->status_page)))
         return false;
     f->h = key_hash(key, klen);
     f->m = t->local_owner[hash_owner_of(f->h, t->owners)];

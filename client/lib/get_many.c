@@ -170,12 +170,18 @@ static uint32_t local_take(struct get_call *c, uint32_t from, uint32_t n) {
     struct find_batch f;
     uint32_t left = 0;
     struct lease_thread *t = f.t = lease_thread(c->s);
+    bool reads = status_page_reads(c->s->status_page);
     f.n = 0;
     for (uint32_t i = from; i < from + n; i++) {
         struct ddict_want *w = &c->want[i];
         struct node_manager *m = c->local[i];
         if (!m)
             continue;
+        if (unlikely(!reads)) {
+            w->status = -EAGAIN;
+            left++;
+            continue;
+        }
         if (unlikely(!t) || unlikely(*t->top == LEASE_NONE)) {
             /* the stack may be refilled only while no slot is in hand: L1 */
             left += local_find(c, &f);

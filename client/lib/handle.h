@@ -149,6 +149,18 @@ static inline bool status_page_serves(const struct status_page *b) {
                   !status_page_keeper_dead(b));
 }
 
+bool status_page_lease_lasts(const struct status_page *b); /* by the clock; session.c */
+
+/* ... and what is in this node's memory may be read in place (PROTOCOL 13): as ddictd says, and if
+ * that stands still, as the clock says. If not, its managers are asked; they answer when it may be
+ * again. */
+static inline bool status_page_reads(const struct status_page *b) {
+    uint32_t bits = __atomic_load_n(&b->state, __ATOMIC_RELAXED) &
+                    (STATUS_ENDED | STATUS_SUSPENDED | STATUS_LEASED);
+    return likely(bits == 0 || (bits == STATUS_LEASED && status_page_lease_lasts(b))) &&
+           likely(!status_page_keeper_dead(b));
+}
+
 /* Begin of every call: the session, or a negative code. After a fork that may take up to
  * timeout_ms. */
 static inline int session_enter(ddict_t *d, struct session **out, int timeout_ms) {

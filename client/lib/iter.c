@@ -153,7 +153,7 @@ static int keys_fill_asked(struct ddict_iter *it, struct session *s, struct call
 static int keys_fill_local(struct ddict_iter *it, struct session *s, struct node_manager *m,
                            struct call_deadline *w) {
     struct lease_thread *t = lease_thread(s);
-    if (it->asked || !t || !t->scratch)
+    if (it->asked || !t || !t->scratch || !status_page_reads(s->status_page))
         return keys_fill_asked(it, s, w);
     int rc = reader_keys(&m->arena, &it->cursor, t->scratch, key_take, it);
     if (rc == -EAGAIN) {

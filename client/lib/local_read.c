@@ -67,6 +67,8 @@ int local_view(struct session *s, struct node_manager *m, uint64_t h, const void
     struct lease_thread *t = lease_thread(s);
     struct found f;
     uint32_t n;
+    if (unlikely(!status_page_reads(s->status_page)))
+        return -EAGAIN;
     if (unlikely(!t))
         return dd_error(-ENOMEM, "no memory for a thread's leases");
     int rc = lease_take(t, &n);
@@ -86,7 +88,7 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
                void *buf, size_t cap, size_t *vlen, unsigned *tag) {
     struct lease_thread *t = lease_thread(s);
     struct found f;
-    if (unlikely(!t || !t->scratch))
+    if (unlikely(!t || !t->scratch || !status_page_reads(s->status_page)))
         return -EAGAIN;
     int rc = reader_find(&m->arena, h, key, klen, t->scratch, &f);
     if (unlikely(rc < 0))
@@ -116,7 +118,7 @@ int local_head(struct session *s, struct node_manager *m, uint64_t h, const void
                size_t *vlen) {
     struct lease_thread *t = lease_thread(s);
     struct found f;
-    if (unlikely(!t || !t->scratch))
+    if (unlikely(!t || !t->scratch || !status_page_reads(s->status_page)))
         return -EAGAIN;
     int rc = reader_find(&m->arena, h, key, klen, t->scratch, &f);
     if (rc < 0)

@@ -381,7 +381,7 @@ void session_forget(struct session *s) {
 /* --- state of the dictionary --- */
 
 int session_state_error(struct session *s) {
-    uint32_t state = __atomic_load_n(&s->status_page->state, __ATOMIC_ACQUIRE);
+    uint32_t state = __atomic_load_n(&s->status_page->state, __ATOMIC_ACQUIRE) & ~STATUS_BITS;
     char text[sizeof s->status_page->text];
     memcpy(text, s->status_page->text, sizeof text);
     text[sizeof text - 1] = 0;
@@ -392,6 +392,15 @@ int session_state_error(struct session *s) {
     if (status_page_keeper_dead(s->status_page))
         return dd_error(DDICT_ELOST, "ddictd of this node died");
     return dd_error(DDICT_ELOST, "ddictd of this node closed its connection to this process");
+}
+
+/* The coarse clock is late by some milliseconds, which is nothing to DD_LEASE_WAIT_MS, and asks for a
+ * fraction of the time. */
+__attribute__((noinline)) bool status_page_lease_lasts(const struct status_page *b) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec <
+           __atomic_load_n(&b->lease, __ATOMIC_RELAXED);
 }
 
 int session_check(struct session *s) {

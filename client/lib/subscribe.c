@@ -319,5 +319,6 @@ int ddict_ending(ddict_t *d) {
     struct session *s;
     int rc = session_enter(d, &s, -1);
     return rc < 0 ? rc
-                  : __atomic_load_n(&s->status_page->state, __ATOMIC_ACQUIRE) == STATUS_DRAINING;
+                  : (__atomic_load_n(&s->status_page->state, __ATOMIC_ACQUIRE) & ~STATUS_BITS) ==
+                        STATUS_DRAINING;
 }

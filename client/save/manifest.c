@@ -134,6 +134,10 @@ static json_t *workers_read(const struct save_run *run) {
     json_t *all = NULL;
     for (unsigned w = 0; w < run->workers; w++) {
         worker_path(run, w, path);
+        if (run->without && run->without[w]) {
+            unlink(path); /* of an earlier pass */
+            continue;
+        }
         json_t *o = json_read(path);
         bool bad =
             o && all &&

@@ -40,6 +40,9 @@ struct save_run {
     size_t prefix_len;
     uint8_t id[DUMP_ID];
     unsigned worker, workers;
+    /* --stage, borrowed: [managers], whether we save this one of another node, too, because it is
+     * lost; [workers], whether this one took no part. NULL: none */
+    const bool *more, *without;
     bool one_file;   /* folder is a file */
     bool alone;      /* there is no other worker: all managers are ours */
     bool keep;       /* restore: leave keys that are there as they are */
@@ -85,7 +88,7 @@ static inline bool save_wanted(const struct save_run *run, const void *key, size
 }
 /* Whether this worker saves manager i. */
 static inline bool save_ours(const struct save_run *run, uint64_t i) {
-    return run->alone || i % run->info.nodes == run->info.node_id;
+    return run->alone || i % run->info.nodes == run->info.node_id || (run->more && run->more[i]);
 }
 struct save_item {
     const void *key;

@@ -99,6 +99,9 @@ static struct manager {
     uint64_t items, bytes;
     struct save_seen seen; /* files */
 } * managers;
+/* with --replicas, as ddictd says: managers of lost nodes that are ours now; lost nodes. [managers],
+ * [nodes] */
+static bool *more, *without;
 
 struct scan {
     uint64_t sum, items, bytes;
@@ -196,9 +199,22 @@ static int stage_attach(struct save_run *run, const char *name) {
     memcpy(run->id, run->info.id, sizeof run->id);
     for (unsigned i = 0; i < 4; i++)
         snprintf(run->tag + 2 * i, 3, "%02x", run->id[i]);
-    if (!managers && !(managers = calloc(run->info.managers, sizeof *managers)))
-        return dd_error(-ENOMEM, "out of memory");
-    return 0;
+    if (!managers)
+        managers = calloc(run->info.managers, sizeof *managers);
+    if (!more)
+        run->more = more = calloc(run->info.managers, sizeof *more);
+    if (!without)
+        run->without = without = calloc(run->info.nodes, sizeof *without);
+    return managers && more && without ? 0 : dd_error(-ENOMEM, "out of memory");
+}
+
+/* Those that the text names, and no others. */
+static void numbers_take(bool *set, size_t n, const char *text) {
+    char *end;
+    memset(set, 0, n * sizeof *set);
+    for (unsigned long i; i = strtoul(text, &end, 10), end != text; text = end)
+        if (i < n)
+            set[i] = true;
 }
 
 static void stage_detach(struct save_run *run) {
@@ -237,7 +253,7 @@ static int stage_is_loaded(struct save_run *run) {
                                       "was saved before is left as it was");
 }
 
-static void stage_pass(struct save_run *run, bool files, const char *name) {
+static void stage_pass(struct save_run *run, bool files, const char *name, const char *numbers) {
     uint64_t began = clock_ns();
     run->items = run->bytes = run->same = run->claimed = run->left_out = 0;
     run->stopped = 0;
@@ -245,6 +261,8 @@ static void stage_pass(struct save_run *run, bool files, const char *name) {
     *run->why = *run->first_left_out = 0;
     run->seen = files ? seen_of : NULL;
     int rc = stage_attach(run, name);
+    if (rc >= 0)
+        numbers_take(more, run->info.managers, numbers);
     rc = rc < 0 ? rc : stage_is_loaded(run);
     rc = rc < 0 ? rc : pass_run(run, files);
     whole = rc >= 0;
@@ -258,7 +276,9 @@ static void stage_pass(struct save_run *run, bool files, const char *name) {
     stage_detach(run);
 }
 
-static void stage_publish(struct save_run *run) {
+static void stage_publish(struct save_run *run, const char *numbers) {
+    if (whole)
+        numbers_take(without, run->info.nodes, numbers);
     int rc = whole ? manifest_write(run, NULL)
                    : dd_error(-ESRCH, "who saves was killed after its pass, and started anew");
     if (rc < 0)
@@ -304,10 +324,10 @@ int stage_run(struct save_run *run, bool files, const char *name) {
         puts("ready");
     while (rc == 0 && getline(&line, &cap, stdin) > 0) {
         line[strcspn(line, "\n")] = 0;
-        if (strcmp(line, "pass") == 0)
-            stage_pass(run, files, name);
-        else if (strcmp(line, "publish") == 0)
-            stage_publish(run);
+        if (strncmp(line, "pass", 4) == 0)
+            stage_pass(run, files, name, line + 4);
+        else if (strncmp(line, "publish", 7) == 0)
+            stage_publish(run, line + 7);
         else if (strcmp(line, "size") == 0)
             size_say(run, name);
     }
@@ -316,6 +336,8 @@ int stage_run(struct save_run *run, bool files, const char *name) {
         save_seen_free(&managers[i].seen);
     }
     free(managers);
+    free(more);
+    free(without);
     free(line);
     return rc < 0 ? 1 : 0;
 }

@@ -103,6 +103,12 @@ int request_reserve(struct requester *a, const struct msg *m, const uint8_t *key
     return e == -EAGAIN ? manager_waits_for_room(a->m) : e;
 }
 
+void request_given_up(struct requester *a, const struct msg *m, struct store_ref *ref) {
+    if (a->m->answering)
+        requester_entry_taken(a, m->id);
+    store_abort(a->m->store, ref);
+}
+
 /* --- a value --- */
 bool request_placed(const struct requester *a, const struct msg *req) {
     return req->flags & MSGF_VIEW && a->kind == REQUESTER_LANE;

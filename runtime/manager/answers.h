@@ -29,6 +29,8 @@ void request_failed(struct requester *a, const struct msg *m, int code);
  * DD_COMPACT_WAIT_MS. */
 int request_reserve(struct requester *a, const struct msg *m, const uint8_t *key,
                     struct store_ref *ref);
+/* The put was refused. Its entry ends before its block: the ledger names no free one. */
+void request_given_up(struct requester *a, const struct msg *m, struct store_ref *ref);
 /* The sentence for a failed reservation; in static memory. */
 const char *request_full_text(struct manager *m, int code, uint64_t val_len);
 

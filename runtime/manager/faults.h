@@ -8,7 +8,8 @@
  *     DDICT_TEST_DIE=STEP:N       the manager kills itself at the N-th begun, changed, answered or taken
  *                                 request of a lane, or change for another manager (taken: each piece
  *                                 of a value that is in its block), or the N-th change at another
- *                                 manager that was entered, sent or heard of, or the N-th part of a
+ *                                 manager, or with replicas at the backup, that was entered, sent or
+ *                                 heard of, or the N-th part of a
  *                                 value from there that was noted or passed, in each of its first 8
  *                                 lives
  *     DDICT_TEST_DIE_LIVES=N      in its first N lives instead
@@ -49,8 +50,8 @@
 
 /* Of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
  * CQ, or is queued for a connection; the request has left SQ, or a piece from a connection is in its
- * block. Of a change at another manager: its id is in the ledger; it is queued for the connection; its
- * answer has come. Of a part of a value of another manager: it is noted; it stands in CQ, or is queued. */
+ * block. Of a change at another manager, or at the backup: its id, or its key, is in the ledger; it is
+ * queued for the connection; its answer, or its ACK, has come. Of a part of a value of another manager: it is noted; it stands in CQ, or is queued. */
 enum faults_step {
     STEP_NONE,
     STEP_BEGUN,

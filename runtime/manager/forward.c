@@ -146,8 +146,10 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
         return TAKE_STALL;
     struct forward *leader = get && !waits ? leader_find(m, to, key, req->key_len, hash) : NULL;
     struct peer *p = leader ? NULL : peer_get(m, to, &e);
-    if (!leader && !p && e == DDICT_ELOST && forwards_return(m))
-        return TAKE_STALL; /* until those that were under way are sent again */
+    /* until those that were under way are sent again; with --replicas until it can be reached */
+    if (!leader && !p && forwards_return(m) &&
+        (e == DDICT_ELOST || (m->setup->replicas && e != -ENOMEM)))
+        return TAKE_STALL;
     if (!leader && !p)
         return forward_refuse(a, req, e, dd_strerror(e));
     unsigned via = p ? forward_route(m, p, req, hash) : 0;

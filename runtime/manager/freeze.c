@@ -8,6 +8,7 @@
 
 #include "manager.h"
 #include "prefetch.h"
+#include "replica_flight.h"
 #include "requester.h"
 #include "supmsg.h"
 #include <base/error.h>
@@ -169,7 +170,7 @@ void freeze_take(struct manager *m, const struct sup_msg *s) {
 
 bool freeze_turn(struct manager *m) {
     struct freeze *f = m->freeze;
-    if (!f->closing || (f->completing && m->puts_open > 0))
+    if (!f->closing || (f->completing && m->puts_open > 0) || flights_open(m))
         return false;
     f->completing = false;
     timer_clear(&m->timers, &f->late);

@@ -33,6 +33,9 @@
 #define LEDGER_OVER UINT64_MAX
 /* in ledger_entry.client: not a client, but another manager */
 #define LEDGER_PROXY (1ull << 63)
+/* in ledger_entry.client: of nobody; a change that was sent to the backup (PROTOCOL 13), with its key.
+ * req: its REPL */
+#define LEDGER_FLIGHT (1ull << 62)
 /* in ledger_entry.seq: not a request, but more of the payload of the one with this number */
 #define LEDGER_PART (1ull << 63)
 

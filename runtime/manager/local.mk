@@ -27,7 +27,10 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/prefetch.c runtime/manager/prefetch.h runtime/manager/probe.c \
   runtime/manager/probe.h runtime/manager/queues.c runtime/manager/queues.h \
   runtime/manager/record_rate.c runtime/manager/record_rate.h \
+  runtime/manager/replica_backup.c runtime/manager/replica_backup.h \
   runtime/manager/recovery.c runtime/manager/recovery.h runtime/manager/requester.c \
+  runtime/manager/replica_flight.c runtime/manager/replica_flight.h \
+  runtime/manager/replica_primary.c runtime/manager/replica_primary.h \
   runtime/manager/requester.h runtime/manager/requester_end.c runtime/manager/requester_end.h \
   runtime/manager/requests.c runtime/manager/requests.h runtime/manager/rma_export.c \
   runtime/manager/rma_export.h runtime/manager/rma_read.c runtime/manager/rma_read.h \

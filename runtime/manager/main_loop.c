@@ -23,6 +23,8 @@
 #include "prefetch.h"
 #include "queues.h"
 #include "recovery.h"
+#include "replica_backup.h"
+#include "replica_primary.h"
 #include "requests.h"
 #include "results.h"
 #include "rma_export.h"
@@ -64,7 +66,8 @@
 #define SUP_TURN 16u
 /* between looks at the sockets while lanes are busy or the manager spins: each costs half a
  * microsecond */
-#define POLL_NS 10000u
+#define POLL_NS      10000u
+#define SUSPENDED_MS 10 /* between looks whether the node has a lease again */
 
 /* One idle turn: keep the core for a moment, then yield it to whoever needs it more (on few cores
  * the requester itself). */
@@ -80,6 +83,7 @@ static inline void spin_turn(struct manager *m, uint64_t idle_ns) {
 static void carriers_look(struct manager *m) {
     lanes_look(m);
     peer_servers_look(m);
+    replica_backup_look(m);
 }
 
 static const struct upcalls upcalls = {.unstall = lanes_unstall,
@@ -90,13 +94,16 @@ static const struct upcalls upcalls = {.unstall = lanes_unstall,
                                        .links = peer_servers_links,
                                        .take = request_take,
                                        .again = request_look,
-                                       .commit = request_commit};
+                                       .commit = request_commit,
+                                       .run = request_run,
+                                       .key_next = request_key_next};
 
 /* --- timers of the whole manager --- */
 static void tick_fire(struct timer *t) {
     struct manager *m = (struct manager *)(void *)((char *)t - offsetof(struct manager, tick));
     bool more = peer_servers_tick(m);
     more |= peers_tick(m);
+    more |= replica_backup_tick(m);
     if (more)
         manager_ticks(m);
 }
@@ -133,6 +140,17 @@ static void leases_keep(struct manager *m, const struct sup_msg *s, const int *f
         return;
     log_error("the leases of client %llu can not be had", (unsigned long long)s->id);
     _exit(1);
+}
+
+static void map_take(struct manager *m, const struct sup_msg *s) {
+    if (s->pid != s->id)
+        results_proxy_lost(m, (uint32_t)s->id);
+    if (s->id != m->setup->id)
+        peer_moved(m, (uint32_t)s->id, s->pid);
+    else if (m->backup)
+        replica_backup_map(m, s);
+    else if (m->primary)
+        replica_primary_map(m, s);
 }
 
 static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int nfds) {
@@ -176,6 +194,9 @@ static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int n
     case SUP_FREEZE:
     case SUP_FREEZE_SAID:
         freeze_take(m, s);
+        break;
+    case SUP_MAP:
+        map_take(m, s);
         break;
     case SUP_PING:
         break; /* the turn itself is the answer */
@@ -244,6 +265,7 @@ static void gone_reap(struct manager *m) {
     m->reap = false;
     lanes_reap(m);
     peer_servers_reap(m);
+    replica_backup_reap(m);
     peers_reap(m);
 }
 
@@ -296,8 +318,10 @@ static bool sleep_until_work(struct manager *m) {
 bool manager_work(struct manager *m) {
     bool worked = store_work(m->store);
     rooms_turn(m);
-    worked |= peer_servers_later(m);
+    worked |= peer_servers_later(m) | replica_backup_turn(m);
     worked |= waiters_turn(m) | subscriptions_turn(m);
+    if (m->primary)
+        worked |= replica_primary_turn(m);
     if (m->shut)
         worked |= freeze_turn(m) | prefetch_turn(m);
     m->now = clock_ns();
@@ -318,12 +342,26 @@ bool manager_work(struct manager *m) {
     return worked;
 }
 
+/* The lease of the node is over: what was begun goes on, nothing is taken. */
+static void suspended_turn(struct manager *m) {
+    int ms = timers_wait_ms(&m->timers);
+    share_later(m);
+    io_wait(m->epoll_fd, ms < 0 || ms > SUSPENDED_MS ? SUSPENDED_MS : ms);
+    m->now = clock_ns();
+    manager_work(m);
+    turn_begin(m, m->now);
+}
+
 static void manager_serve(struct manager *m) {
     uint64_t last_work = 0, last_poll = 0, last_heard = 0;
     m->now = clock_ns();
     turn_begin(m, m->now);
     for (uint64_t turns = 1; !m->stopping; turns++) {
         __atomic_store_n(&m->setup->page->turns, turns, __ATOMIC_RELAXED);
+        if (!manager_may_serve(m)) {
+            suspended_turn(m);
+            continue;
+        }
         share_begin(m);
         bool worked = lanes_turn(m);
         /* A peer that asked lately is likely to ask again: idle turns look at the sockets each
@@ -397,13 +435,14 @@ int manager_open(struct manager *m) {
     if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = subscriptions_init(m)) < 0 ||
         (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 ||
         (e = peers_init(m, &forward_peer_ops)) < 0 || (e = rma_exports_init(m)) < 0 ||
-        (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0)
+        (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0 ||
+        (e = replica_backup_init(m)) < 0 || (e = replica_primary_init(m)) < 0)
         return e;
     if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0)
         return e;
     conn_strangers(s->managers * s->connections + DD_STRANGERS);
     conn_take_anew();
-    return peer_server_listen(m);
+    return replica_backup_is(m) ? replica_backup_listen(m) : peer_server_listen(m);
 }
 
 /* A later life: before anything in the heap changes it must know the leases of all clients. */
@@ -422,11 +461,13 @@ static int manager_learn(struct manager *m) {
     return 0;
 }
 
-static void manager_close(struct manager *m) {
+void manager_close(struct manager *m) {
     lanes_end(m);
     aside_end(m);
     peers_end(m);
     peer_servers_end(m);
+    replica_backup_free(m);
+    replica_primary_free(m);
     puts_free(m);
     fabric_close(m->fabric); /* calls the done() that are left: they give up pins of the store */
     prefetch_free(m);
@@ -446,7 +487,8 @@ int manager_run(const struct manager_setup *setup) {
     static struct sup_msg s;
     pthread_t thread;
     manager_begin(&m, setup);
-    log_part("manager %u on %s", setup->id, setup->node);
+    log_part(setup->shadow ? "shadow of manager %u on %s" : "manager %u on %s", setup->id,
+             setup->node);
     conn_counts_reset();
     faults_init(setup->id, setup->page->lives);
     manager_bind(&m);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <time.h>
 
 #define TICK_MS 50u
 
@@ -20,6 +21,17 @@ void manager_tell(struct manager *m, struct sup_msg *s) {
         poll(&p, 1, left);
     if (e < 0)
         __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
+}
+
+bool manager_may_serve(const struct manager *m) {
+    if (!m->setup->replicas)
+        return true;
+    uint64_t lease = __atomic_load_n(&m->setup->page->lease, __ATOMIC_ACQUIRE);
+    struct timespec t;
+    if (lease == UINT64_MAX)
+        return true;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec < lease;
 }
 
 void manager_ticks(struct manager *m) {

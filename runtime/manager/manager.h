@@ -9,6 +9,7 @@
  *        |
  *     carriers       lanes        clients of this node       (struct carrier_ops)
  *        |           peer_server  managers of other nodes
+ *        |           replica_backup  of a shadow: the changes of its primary, and nobody else
  *        |
  *     requests       who owns the key, what is asked; requester_end: undoes all of a requester
  *        |
@@ -16,6 +17,8 @@
  *        |
  *        +-- forwards     parked, forward, stream_in: to another manager, by peer_client, rma_read
  *        |                cache, transit: room for values of other nodes
+ *        |
+ *     replica_flight changes that the backup has not yet; replica_primary: the connection to it
  *        |
  *     answers        values and errors; rooms: waits for the spill; pending: no answer yet
  *        |
@@ -37,6 +40,7 @@
  *     waits for its key               waiters.c        struct waiter    (each with a struct
  *     waits for room in a queue       queues.c         struct push       pending: its deadline,
  *     waits for events                subscriptions.c  struct listener   CANCEL; pending.c)
+ *     waits for the backup            replica_flight.c struct flight, likewise
  *     belongs to another manager      forward.c        struct forward, until the owner's answer is
  *                                                      passed on
  *     ... that does not move          parked.c         struct parked, until it does
@@ -155,6 +159,9 @@ struct upcalls {
     int (*again)(struct requester *a, const struct msg *req, const void *key);
     void (*commit)(struct requester *a, const struct msg *req, struct store_ref *ref,
                    uint64_t began);
+    void (*run)(struct requester *a, const struct msg *req, const uint8_t *key, uint64_t hash,
+                struct store_ref *ref, uint64_t began);
+    void (*key_next)(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
 };
 
 struct manager {
@@ -206,6 +213,13 @@ struct manager {
     struct peer_server *later_at;
     unsigned laters;     /* how many have such a request */
     struct peer **peers; /* [managers], made at the first need */
+    /* [managers], with --replicas: number of the process that serves the keys of each */
+    uint32_t *primaries;
+    struct replica_backup *backup; /* of a shadow */
+    /* of a primary that has a backup; the flight that is being run */
+    struct replica_primary *primary;
+    struct flights *flights;
+    struct flight *flight;
     /* forwards without an answer: the manager spins a little for them */
     unsigned peers_busy;
     struct waiters *waiters;
@@ -249,6 +263,9 @@ struct sup_msg;
 /* Send a message to ddictd; waits while its socket is full. Stops the manager if ddictd has
  * ended. */
 void manager_tell(struct manager *m, struct sup_msg *s);
+/* False: the lease of this node is over (PROTOCOL 13). Another may serve its keys already: nothing
+ * that is asked is taken, and no change is made. */
+bool manager_may_serve(const struct manager *m);
 /* A handshake has begun: tick until none is under way. */
 void manager_ticks(struct manager *m);
 void manager_stalls(struct manager *m); /* a lane that got TAKE_STALL is tried again soon */

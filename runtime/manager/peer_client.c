@@ -30,6 +30,10 @@ struct peer {
     /* connections, including those that did not come up; 0: none */
     unsigned n;
     unsigned turn;
+    uint32_t where; /* number of the process that is asked: the primary of its keys */
+    bool moved;     /* that has changed: the connections to the one before end */
+    /* with --replicas: since when it can not be reached, or has not answered since; 0: it can */
+    uint64_t away_ns;
     bool heard;    /* the peer has said something on the first: more may be opened */
     bool answered; /* a request was answered, to its end, since the last loss */
     unsigned vain; /* losses in a row between which none was */
@@ -75,6 +79,7 @@ static void *peer_payload_to(struct link *l, void *arg, const struct msg *m) {
 static int peer_message(struct link *l, void *arg, const struct msg *m, void *payload) {
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->moved_ns = p->m->now;
+    p->away_ns = 0;
     if (m->type != MSG_REPLY && m->type != MSG_DATA && m->type != MSG_REWIND)
         return DDICT_EPROTO;
     if (faults.on && faults_cut_each())
@@ -129,12 +134,15 @@ int peers_init(struct manager *m, const struct peer_ops *use) {
     if (!m->setup->peers)
         return 0;
     m->peers = calloc(m->setup->managers, sizeof(struct peer *));
-    return m->peers ? 0 : -ENOMEM;
+    m->primaries = calloc(m->setup->managers, sizeof *m->primaries);
+    for (uint32_t i = 0; m->primaries && i < m->setup->managers; i++)
+        m->primaries[i] = i; /* at the start */
+    return m->peers && m->primaries ? 0 : -ENOMEM;
 }
 
 /* --- to be asked again --- */
 static void peer_text(const struct peer *p, bool was_up, int code, char *text, size_t cap) {
-    snprintf(text, cap, "manager %u on %s %s: %s", p->id, p->m->setup->peers[p->id].node,
+    snprintf(text, cap, "manager %u on %s %s: %s", p->id, p->m->setup->peers[p->where].node,
              was_up ? "is lost" : "can not be reached",
              code == -EBADMSG ? "what it sent was changed on its way" : dd_strerror(code));
 }
@@ -143,7 +151,8 @@ static void peer_text(const struct peer *p, bool was_up, int code, char *text, s
 static void peer_retry_later(struct peer *p, int code) {
     struct manager *m = p->m;
     char text[256];
-    if (m->setup->ledger && p->vain <= DD_PEER_TRIES &&
+    bool patient = m->setup->replicas || p->vain <= DD_PEER_TRIES;
+    if (m->setup->ledger && patient &&
         timer_after(&m->timers, &p->retry, DD_PEER_TRY_MS * 1000000ull) == 0)
         return;
     peer_text(p, false, code, text, sizeof text);
@@ -170,14 +179,34 @@ struct peer *peer_know(struct manager *m, uint32_t id) {
         return p;
     p->m = m;
     p->id = id;
+    p->where = m->primaries[id];
     p->retry.fire = retry_fire;
     return m->peers[id] = p;
+}
+
+void peer_moved(struct manager *m, uint32_t id, uint32_t where) {
+    struct peer *p;
+    if (!m->primaries || id >= m->setup->managers || m->primaries[id] == where)
+        return;
+    m->primaries[id] = where;
+    if (!(p = m->peers[id]))
+        return;
+    p->where = where;
+    p->moved = m->reap = true;
+    if (!p->down)
+        p->down = -ECONNRESET;
 }
 
 void peers_again(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++)
         if (m->peers[i] && m->peers[i]->again)
             peer_retry(m->peers[i]);
+}
+
+/* What is asked of it waits. */
+static void peer_is_away(struct peer *p) {
+    if (p->m->setup->replicas && !p->away_ns)
+        p->away_ns = p->m->now;
 }
 
 struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
@@ -191,12 +220,15 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         return NULL;
     }
     if (p->n == 0) {
-        const struct peer_address *at = &m->setup->peers[id];
+        const struct peer_address *at = &m->setup->peers[p->where];
         struct peer_link *first = p->link;
         *first = (struct peer_link){.peer = p};
-        *code = link_open(&first->link, &m->links, id, at->addr, at->naddr, &peer_link_ops, first);
-        if (*code < 0)
+        *code = link_open(&first->link, &m->links, p->where, at->addr, at->naddr, &peer_link_ops,
+                          first);
+        if (*code < 0) {
+            peer_is_away(p);
             return NULL;
+        }
         p->n = 1;
         p->heard = false;
         p->moved_ns = m->now;
@@ -210,22 +242,22 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
 /* A further connection did not come up: go on without it. */
 static void link_reap(struct peer *p, struct peer_link *l) {
     log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id,
-             p->m->setup->peers[p->id].node, dd_strerror(l->down));
+             p->m->setup->peers[p->where].node, dd_strerror(l->down));
     link_free(l->link);
     l->link = NULL;
 }
 
 void peer_more(struct peer *p) {
     struct manager *m = p->m;
-    const struct peer_address *at = &m->setup->peers[p->id];
+    const struct peer_address *at = &m->setup->peers[p->where];
     if (p->n != 1 || !p->heard || p->down || m->setup->connections < 2 ||
         !link_more_is_faster(p->link[0].link))
         return;
     for (p->n = 1; p->n < m->setup->connections; p->n++) {
         struct peer_link *l = &p->link[p->n];
         *l = (struct peer_link){.peer = p};
-        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->id, at->addr, at->naddr,
-                                 &peer_link_ops, l);
+        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->where, at->addr,
+                                 at->naddr, &peer_link_ops, l);
         if (l->down < 0)
             link_reap(p, l);
     }
@@ -277,6 +309,8 @@ void peer_answered(struct peer *p) {
 bool peer_stuck(struct manager *m, uint32_t id) {
     struct peer *p = m->peers[id];
     uint64_t written = 0;
+    if (p && p->away_ns)
+        return m->now > p->away_ns + DD_PEER_STUCK_MS * 1000000ull;
     if (!p || p->n == 0 || p->down)
         return false;
     for (unsigned k = 0; k < p->n; k++)
@@ -340,30 +374,41 @@ static void links_free(struct peer *p) {
     p->n = 0;
 }
 
+static void peer_reap(struct peer *p) {
+    struct manager *m = p->m;
+    char text[256];
+    peer_text(p, p->n > 0 && p->link[0].up, p->down, text, sizeof text);
+    if (p->moved)
+        snprintf(text, sizeof text, "the keys of manager %u are served on %s from now on", p->id,
+                 m->setup->peers[p->where].node);
+    bool known = p->away_ns && !p->moved;
+    log_line(m->ending || known ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
+    links_free(p);
+    p->vain = p->moved ? 0 : p->answered ? 1 : p->vain + 1;
+    p->answered = p->moved = false;
+    bool broken = p->down == DDICT_EPROTO; /* it would be so again */
+    bool patient = m->setup->replicas || p->vain <= DD_PEER_TRIES;
+    bool again = !m->setup->ledger || (patient && !broken);
+    int code = p->down;
+    p->down = 0;
+    peers_use->lost(m, p, text, again && !m->ending);
+    m->up->popped_hold(m, p->id); /* of what is not in p->again */
+    if (p->again)
+        peer_is_away(p);
+    if (p->again && m->setup->ledger && p->vain > 1)
+        peer_retry_later(p, code);
+    else
+        peer_retry(p);
+}
+
 void peers_reap(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++) {
         struct peer *p = m->peers[i];
-        char text[256];
         for (unsigned k = 1; p && !p->down && k < p->n; k++)
             if (p->link[k].down && p->link[k].link)
                 link_reap(p, &p->link[k]);
-        if (!p || !p->down)
-            continue;
-        peer_text(p, p->link[0].up, p->down, text, sizeof text);
-        log_line(m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
-        links_free(p);
-        p->vain = p->answered ? 1 : p->vain + 1;
-        p->answered = false;
-        bool broken = p->down == DDICT_EPROTO; /* it would be so again */
-        bool again = !m->setup->ledger || (p->vain <= DD_PEER_TRIES && !broken);
-        int code = p->down;
-        p->down = 0;
-        peers_use->lost(m, p, text, again && !m->ending);
-        m->up->popped_hold(m, p->id); /* of what is not in p->again */
-        if (p->again && m->setup->ledger && p->vain > 1)
-            peer_retry_later(p, code);
-        else
-            peer_retry(p);
+        if (p && p->down)
+            peer_reap(p);
     }
 }
 
@@ -377,5 +422,7 @@ void peers_end(struct manager *m) {
         free(m->peers[i]);
     }
     free(m->peers);
+    free(m->primaries);
     m->peers = NULL;
+    m->primaries = NULL;
 }

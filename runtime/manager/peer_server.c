@@ -149,7 +149,7 @@ static int peer_server_take(struct peer_server *in, const struct msg *m, const u
 }
 
 bool peer_servers_later(struct manager *m) {
-    if (m->laters == 0)
+    if (m->laters == 0 || !manager_may_serve(m))
         return false;
     unsigned left = 0;
     struct peer_server *in = m->later_at ? m->later_at : m->peer_servers;
@@ -186,7 +186,7 @@ static int peer_server_message(struct link *l, void *arg, const struct msg *m, v
     if (faults.on && ((in->first && faults_cut()) || faults_cut_each()))
         return -ECONNRESET;
     int e = TAKE_LATER;
-    if (m->type == MSG_DATA || !share_over(in->a.m))
+    if (manager_may_serve(in->a.m) && (m->type == MSG_DATA || !share_over(in->a.m)))
         e = peer_server_take(in, m, payload);
     if (e == TAKE_LATER || e == TAKE_STALL) {
         int kept = later_keep(in, m, payload);
@@ -336,6 +336,10 @@ static void peer_server_accept(struct io_handler *h, uint32_t events) {
         m->peer_servers = in;
         manager_ticks(m);
     }
+}
+
+void peer_server_take_over(struct manager *m) {
+    m->listener.ready = peer_server_accept;
 }
 
 int peer_server_listen(struct manager *m) {

@@ -6,6 +6,8 @@
 #include "manager.h"
 
 int peer_server_listen(struct manager *m);
+/* The listener that accepted others until now (replica_backup.c) accepts managers. */
+void peer_server_take_over(struct manager *m);
 /* try requests that said TAKE_LATER; true: there was one */
 bool peer_servers_later(struct manager *m);
 void peer_servers_reap(struct manager *m);

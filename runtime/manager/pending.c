@@ -24,25 +24,66 @@ static bool pending_returns(const struct requester *a, const struct msg *req, co
 
 static bool changes_for_proxy(const struct pending *p) {
     const struct requester *a = p->requester;
-    return (p->req.type == MSG_POP || p->req.type == MSG_PUT) && a->kind == REQUESTER_PEER &&
-           a->m->setup->results;
+    return p->req.type != MSG_GET && p->req.type != MSG_HEAD && p->req.type != MSG_EVENTS &&
+           a->kind == REQUESTER_PEER && a->m->setup->results;
+}
+
+uint64_t pending_ns(const struct msg *req) {
+    return (req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX) * 1000;
+}
+
+void pending_hand(struct pending *p, struct requester *to) {
+    p->requester = to;
+    p->next = to->pending;
+    p->prev = &to->pending;
+    if (p->next)
+        p->next->prev = &p->next;
+    to->pending = p;
+}
+
+static void pending_unlink(struct pending *p) {
+    *p->prev = p->next;
+    if (p->next)
+        p->next->prev = p->prev;
+}
+
+void pending_move(struct pending *p, struct requester *to) {
+    pending_unlink(p);
+    pending_hand(p, to);
+}
+
+/* The entry of the request that is being answered, which waits on in another way; NULL: it has none. */
+static struct ledger_entry *entry_take_over(struct manager *m) {
+    struct ledger_entry *e = *m->answering;
+    *m->answering = NULL;
+    m->answering = NULL;
+    return e;
+}
+
+void pending_add(struct pending *p, struct requester *a, const struct msg *req, const void *key,
+                 uint64_t deadline, const struct pending_ops *ops) {
+    struct manager *m = a->m;
+    p->ops = ops;
+    p->req = *req;
+    pending_hand(p, a);
+    p->entry = a->kind == REQUESTER_LANE && m->answering
+                   ? entry_take_over(m)
+                   : requester_enter(a, req, key, NULL, deadline);
+    p->held = !p->entry && !pending_returns(a, req, key);
+    if (p->held)
+        manager_holds(m, 1);
 }
 
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
                   const struct pending_ops *ops) {
-    uint64_t us = req->aux < WAIT_US_MAX ? req->aux : WAIT_US_MAX;
+    uint64_t ns = pending_ns(req);
     p->timer.fire = pending_late;
-    if (timer_after(&a->m->timers, &p->timer, us * 1000) < 0)
+    if (timer_after(&a->m->timers, &p->timer, ns) < 0)
         return -ENOMEM;
     p->ops = ops;
-    p->requester = a;
     p->req = *req;
-    p->next = a->pending;
-    p->prev = &a->pending;
-    if (p->next)
-        p->next->prev = &p->next;
-    a->pending = p;
-    p->entry = requester_enter(a, req, key, NULL, clock_ns() + us * 1000);
+    pending_hand(p, a);
+    p->entry = requester_enter(a, req, key, NULL, clock_ns() + ns);
     p->held = !p->entry && !pending_returns(a, req, key);
     if (p->held)
         manager_holds(a->m, 1);
@@ -58,11 +99,10 @@ void pending_end(struct pending *p) {
         store_begin(m->store, NULL); /* the next change is not its */
     if (p->held)
         manager_holds(m, -1);
+    p->held = false;
     if (m->answering == &p->entry)
         m->answering = NULL;
-    *p->prev = p->next;
-    if (p->next)
-        p->next->prev = p->prev;
+    pending_unlink(p);
 }
 
 void pending_answers(struct pending *p) {
@@ -72,6 +112,8 @@ void pending_answers(struct pending *p) {
         requester_begin(p->requester, &p->entry);
     else if (changes_for_proxy(p))
         results_begin(p->requester, p->req.id);
+    else if (p->requester->kind == REQUESTER_LANE)
+        p->requester->m->answering = &p->entry; /* held: it has none */
 }
 
 void pending_stays(struct pending *p) {

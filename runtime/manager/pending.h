@@ -35,6 +35,14 @@ struct pending {
  */
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
                   const struct pending_ops *ops);
+uint64_t pending_ns(const struct msg *req); /* so long it waits, at most */
+/* The same for one whose time is none of this module's: late() is not called. deadline: for the ledger;
+ * 0: none. A request that is being answered (pending_answers()) gives up its entry to this one. */
+void pending_add(struct pending *p, struct requester *a, const struct msg *req, const void *key,
+                 uint64_t deadline, const struct pending_ops *ops);
+/* It is answered to another requester from now on; hand: after pending_end(). */
+void pending_hand(struct pending *p, struct requester *to);
+void pending_move(struct pending *p, struct requester *to);
 /* It is answered now, and ended then. What it changes in the index is the next change, if any;
  * pending_stays() after it was not answered after all. */
 void pending_answers(struct pending *p);

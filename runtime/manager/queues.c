@@ -11,6 +11,7 @@
 #include "freeze.h"
 #include "manager.h"
 #include "pending.h"
+#include "replica_flight.h"
 #include "requester.h"
 #include "results.h"
 #include "subscriptions.h"
@@ -25,6 +26,7 @@
 
 #define QUEUE_CHAINS 256u
 #define ADMIT_MAX    256u /* waiting values that are let in at a time */
+#define QUEUE_FLIES  2    /* a change is in flight, and the request with it */
 
 struct push {
     struct pending pending;    /* first */
@@ -136,34 +138,85 @@ static void put_answer(struct requester *a, const struct msg *req, uint64_t bega
     count_latency(m, DDICT_LATENCY_PUT, began, m->now);
 }
 
-/* Set the limit of the queue to `most` values, unless that is 0. Negative with a sentence: it has
- * another limit. */
-static int queue_limit(struct manager *m, const void *key, uint32_t key_len, uint64_t most,
-                       struct store_queue *q) {
-    if (most == 0 || most == q->most)
+struct limit { /* of a queue, as a request wants it */
+    const void *key;
+    uint64_t hash;
+    struct store_ref *ref; /* of a PUT */
+    uint64_t began;
+    bool behind;          /* with a backup: values wait, so who is let in first sets it */
+    struct store_queue q; /* what it is */
+};
+
+/* Set the limit of the queue to that of req, unless that is 0. Negative with a sentence: it has
+ * another limit. QUEUE_FLIES: the change is in flight, and req with it. */
+static int queue_limit(struct requester *a, const struct msg *req, struct limit *l) {
+    struct manager *m = a->m;
+    uint64_t most = req->version;
+    if (most == 0 || most == l->q.most)
         return 0;
-    if (q->most)
+    if (l->q.most)
         return dd_error(-EINVAL, "the queue was made for at most %llu values, not for %llu",
-                        (unsigned long long)q->most, (unsigned long long)most);
-    int e = store_queue_limit(m->store, key, key_len, most);
+                        (unsigned long long)l->q.most, (unsigned long long)most);
+    if (l->behind)
+        return 0;
+    int e =
+        m->flights ? flight_send(a, req, REPL_LIMIT, l->key, l->hash, l->ref, l->began, most) : 0;
+    if (e > 0)
+        return QUEUE_FLIES;
     if (e == 0)
-        q->most = most;
-    return e;
+        e = store_queue_limit(m->store, l->key, req->key_len, most);
+    if (e == 0)
+        l->q.most = most;
+    if (e == 0 && m->flights)
+        flight_made(m, req);
+    return e < 0 && flight_fails(m, req) ? QUEUE_FLIES : e;
 }
 
 /* Whether the queue has room for the value in ref. 1: behind other values, or with *first as the
- * first; 0: no; or negative. */
-static int queue_room(struct manager *m, const struct msg *req, const struct store_ref *ref,
-                      bool *first) {
+ * first; 0: no; QUEUE_FLIES: its limit is in flight first; or negative. */
+static int queue_room(struct requester *a, const struct msg *req, struct store_ref *ref,
+                      uint64_t began, bool behind, bool *first) {
+    struct manager *m = a->m;
     const struct item *it = ref->item;
-    struct store_queue q;
+    struct limit l = {
+        .key = it->key, .hash = it->hash, .ref = ref, .began = began, .behind = behind};
     struct store_ref there;
-    store_queue_look(m->store, it->key, it->key_len, it->hash, &q);
-    int e = queue_limit(m, it->key, it->key_len, req->version, &q);
-    if (e < 0)
+    store_queue_look(m->store, it->key, it->key_len, it->hash, &l.q);
+    int e = queue_limit(a, req, &l);
+    if (e != 0)
         return e;
     *first = store_find(m->store, it->key, it->key_len, &there) == DDICT_ENOKEY;
-    return q.most == 0 || (*first ? 0 : 1) + q.more < q.most;
+    return l.q.most == 0 || (*first ? 0 : 1) + l.q.more < l.q.most;
+}
+
+/* There is room (1): with a backup it is in flight first. As queue_room(). */
+static int queue_sent(struct requester *a, const struct msg *req, struct store_ref *ref,
+                      uint64_t began) {
+    if (!a->m->flights)
+        return 1;
+    int e = flight_send(a, req, REPL_APPEND, ref->item->key, ref->item->hash, ref, began, 0);
+    return e == 0 ? 1 : e > 0 ? QUEUE_FLIES : e;
+}
+
+/* As queue_room(), for a value that waited. */
+static int push_judge(struct push *p, struct store_ref *ref, bool *first) {
+    struct requester *a = p->pending.requester;
+    struct manager *m = a->m;
+    const struct msg *req = &p->pending.req;
+    const struct item *it = ref->item;
+    if (a->gone)
+        return -ECANCELED;
+    if (!m->flights)
+        return queue_room(a, req, ref, p->began, false, first);
+    if (flights_busy(m, it->key, it->key_len, it->hash))
+        return 0;
+    pending_answers(&p->pending);
+    int rc = queue_room(a, req, ref, p->began, false, first);
+    if (rc == 1)
+        rc = queue_sent(a, req, ref, p->began);
+    if (rc == 0)
+        pending_stays(&p->pending);
+    return rc;
 }
 
 /* Let the value in if there is room, or refuse it. False: there is none. */
@@ -174,9 +227,13 @@ static bool push_admit(struct push *p) {
     struct store_ref ref = p->ref;
     uint64_t version = 0;
     bool first = false;
-    int rc = a->gone ? -ECANCELED : queue_room(m, req, &ref, &first);
+    int rc = push_judge(p, &ref, &first);
     if (rc == 0)
         return false;
+    if (rc == QUEUE_FLIES) { /* with its block and its entry */
+        push_free(p);
+        return true;
+    }
     pending_answers(&p->pending);
     if (rc > 0)
         rc = first ? store_commit(m->store, &ref, STORE_NEW, &version)
@@ -266,11 +323,16 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
     const struct item *it = ref->item;
     struct queue *q = queue_find(m, it->key, it->key_len, it->hash);
     bool first = false;
-    int e = queue_room(m, req, ref, &first);
-    if (e > 0 && q)
+    bool behind = q && !flight_commits(m, req);
+    int e = queue_room(a, req, ref, began, behind && m->flights, &first);
+    if (e == 1 && behind)
         e = 0; /* it goes behind the values that wait */
-    if (e > 0 && first)
+    if (e == 1 && first)
         return false;
+    if (e == 1)
+        e = queue_sent(a, req, ref, began);
+    if (e == QUEUE_FLIES)
+        return true;
     if (e > 0 && (e = store_queue_push(m->store, ref)) == 0) {
         if (faults.on)
             faults_step(STEP_CHANGED);
@@ -281,10 +343,10 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
     }
     if (e == 0)
         e = req->flags & MSGF_WAIT && req->aux > 0 ? push_add(a, req, ref, began, q) : -EAGAIN;
-    if (e == 0)
+    if (e == 0 || flight_fails(m, req))
         return true;
     request_failed(a, req, e);
-    store_abort(m->store, ref);
+    request_given_up(a, req, ref);
     return true;
 }
 
@@ -304,22 +366,22 @@ void queues_go_on(struct manager *m) {
 
 void queue_open(struct requester *a, const struct msg *req, const void *key, uint64_t hash) {
     struct manager *m = a->m;
-    struct store_queue q;
+    struct limit l = {.key = key, .hash = hash, .began = clock_ns()};
     struct store_ref there;
     struct msg r;
-    store_queue_look(m->store, key, req->key_len, hash, &q);
-    if (m->shut && req->version && !q.most) {
+    store_queue_look(m->store, key, req->key_len, hash, &l.q);
+    if (m->shut && req->version && !l.q.most && !flight_is_own(m, req)) {
         freeze_refuse(a, req);
         return;
     }
-    int e = queue_limit(m, key, req->key_len, req->version, &q);
-    if (e < 0) {
+    int e = queue_limit(a, req, &l);
+    if (e < 0)
         request_failed(a, req, e);
+    if (e != 0)
         return;
-    }
     reply_init(&r, req->id, m->setup->id);
-    r.aux = q.more + (store_find(m->store, key, req->key_len, &there) == 0 ? 1 : 0);
-    r.version = q.most;
+    r.aux = l.q.more + (store_find(m->store, key, req->key_len, &there) == 0 ? 1 : 0);
+    r.version = l.q.most;
     requester_send(a, &r, NULL, 0);
 }
 

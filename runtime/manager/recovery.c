@@ -37,6 +37,7 @@
 #include "lanes.h"
 #include "ledger.h"
 #include "queues.h"
+#include "replica_primary.h"
 #include "requester.h"
 #include "results.h"
 #include "stream_in.h"
@@ -306,6 +307,16 @@ static void entry_push(struct lane_client *c, const struct ledger_entry *e, cons
         requester_reply(&c->a, req, -ENOMEM, NULL);
 }
 
+/* It was in flight, or waited for what was, or for room. */
+static void entry_commit(struct lane_client *c, const struct ledger_entry *e,
+                         const struct msg *req) {
+    struct store_ref ref;
+    if (!e->value || e->value == VALUE_LOST || store_item_at(c->a.m->store, e->value, &ref) < 0)
+        value_lost(c, req);
+    else
+        c->a.m->up->commit(&c->a, req, &ref, clock_ns());
+}
+
 /* Whether it is a value in pieces of which the last has not left SQ. */
 static bool is_filling(const struct lane_client *c, const struct ledger_entry *e) {
     return e->req.type == MSG_PUT && e->req.flags & MSGF_STREAM && !e->id &&
@@ -335,6 +346,10 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     uint64_t now = clock_ns();
     if (req.type != MSG_FREEZE && e->deadline) /* otherwise it has no time */
         req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
+    if (req.type == MSG_PUT && !e->id && (m->setup->replicas || !(req.flags & MSGF_APPEND))) {
+        entry_commit(c, e, &req);
+        return;
+    }
     if (req.type == MSG_PUT && !e->id) {
         entry_push(c, e, &req);
         return;
@@ -403,6 +418,17 @@ static void entry_keep(struct manager *m, struct ledger_entry *e) {
         e->value = rc < 0 ? VALUE_LOST : 0; /* 0: it has been let in */
 }
 
+/* Changes that were sent to the backup are replica_primary.c's to settle. */
+static void notes_give(struct manager *m) {
+    size_t n = 0;
+    for (size_t i = 0; i < waiting_n; i++)
+        if (waiting[i]->client == LEDGER_FLIGHT)
+            replica_primary_note(m, waiting[i]);
+        else
+            waiting[n++] = waiting[i];
+    waiting_n = n;
+}
+
 int recovery_begin(struct manager *m) {
     struct ledger *l = m->setup->ledger;
     if (!l)
@@ -411,6 +437,8 @@ int recovery_begin(struct manager *m) {
     if (!m->setup->page->fell)
         l->fatal.lives = 0; /* those that count end one behind the other */
     waiting = faults.list_refused ? NULL : ledger_list(l, &waiting_n);
+    if (waiting)
+        notes_give(m);
     if (waiting)
         for (size_t i = 0; i < waiting_n; i++)
             entry_keep(m, waiting[i]);
@@ -430,6 +458,7 @@ void recovery_go_on(struct manager *m) {
     for (size_t i = 0; i < waiting_n; i++)
         entry_settle(m, waiting[i]);
     fate_end(m);
+    replica_primary_go_on(m);
     store_begin(m->store, NULL); /* it is decided: no later change is taken for that one */
     for (size_t i = 0; i < waiting_n; i++)
         if (waiting[i]->seq)

@@ -16,6 +16,7 @@
 #include "prefetch.h"
 #include "probe.h"
 #include "queues.h"
+#include "replica_flight.h"
 #include "requester.h"
 #include "results.h"
 #include "rma_export.h"
@@ -46,25 +47,66 @@ struct request {
     uint64_t hash;          /* of the key, if the key decides the owner */
 };
 
+/* --- with a backup: changes in flight --- */
+/* It waits for a change of its key before it, or was refused for want of memory. */
+static bool waits_behind(struct requester *a, const struct request *q) {
+    int e = a->m->flights ? flight_order(a, q->m, q->key, q->hash, NULL, clock_ns()) : 0;
+    if (e < 0)
+        request_failed(a, q->m, e);
+    return e != 0;
+}
+
+static void put_failed(struct requester *a, const struct msg *req, struct store_ref *ref, int e) {
+    if (flight_fails(a->m, req))
+        return;
+    request_failed(a, req, e);
+    request_given_up(a, req, ref);
+}
+
+static bool put_waits(struct requester *a, const struct msg *req, struct store_ref *ref,
+                      uint64_t began) {
+    int e = flight_order(a, req, ref->item->key, ref->item->hash, ref, began);
+    if (e < 0)
+        put_failed(a, req, ref, e);
+    return e != 0;
+}
+
+/* 0: publish it. 1: it is in flight. Negative: refuse it. */
+static int put_sent(struct requester *a, const struct msg *req, struct store_ref *ref,
+                    uint64_t began, enum store_mode mode) {
+    const struct item *it = ref->item;
+    struct store_ref there;
+    bool is = store_find(a->m->store, it->key, it->key_len, &there) == 0;
+    if (mode != STORE_ANY && is != (mode == STORE_EXISTING))
+        return is ? DDICT_EEXISTS : DDICT_ENOKEY;
+    return flight_send(a, req, req->flags & MSGF_APPEND ? REPL_APPEND : REPL_PUT, it->key, it->hash,
+                       ref, began, 0);
+}
+
 /* --- put --- */
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
                     uint64_t began) {
     struct manager *m = a->m;
-    if (freeze_refuses_end(m)) {
+    if (freeze_refuses_end(m) && !flight_is_own(m, req)) {
         freeze_refuse(a, req);
-        store_abort(m->store, ref);
+        request_given_up(a, req, ref);
         return;
     }
+    if (m->flights && put_waits(a, req, ref, began))
+        return;
     if (req->flags & MSGF_APPEND && queue_append(a, req, ref, began))
         return;
     uint64_t version = 0, hash = ref->item->hash;
     enum store_mode mode = req->flags & MSGF_NEW        ? STORE_NEW
                            : req->flags & MSGF_EXISTING ? STORE_EXISTING
                                                         : STORE_ANY;
-    int e = store_commit(m->store, ref, mode, &version);
+    int e = m->flights ? put_sent(a, req, ref, began, mode) : 0;
+    if (e > 0)
+        return;
+    if (e == 0)
+        e = store_commit(m->store, ref, mode, &version);
     if (e < 0) {
-        request_failed(a, req, e);
-        store_abort(m->store, ref);
+        put_failed(a, req, ref, e);
         return;
     }
     m->count->puts++;
@@ -135,17 +177,29 @@ static int pop_ready(struct requester *a, const struct msg *req, const void *key
                      struct stream_out **ready, bool *over) {
     struct store_ref ref;
     int e = store_find(a->m->store, key, req->key_len, &ref);
-    if (e < 0 || request_placed(a, req))
+    if (e < 0 || request_placed(a, req) || flight_for_nobody(a))
         return e;
     if (!request_takes(a, req, &ref)) {
         request_pop_small(a, req, &ref);
         *over = true;
     } else if (!item_goes_whole(ref.item) &&
                !(*ready = stream_out_new(a->m, item_away(ref.item) ? &ref : NULL))) {
-        request_failed(a, req, -ENOMEM);
+        if (!flight_fails(a->m, req))
+            request_failed(a, req, -ENOMEM);
         *over = true;
     }
     return 0;
+}
+
+/* 0: take the value. 1: it is in flight. Negative: refuse it. */
+static int pop_sent(struct requester *a, const struct msg *req, const void *key,
+                    struct stream_out **ready, uint64_t began) {
+    int e = flight_send(a, req, REPL_POP, key, key_hash(key, req->key_len), NULL, began, 0);
+    if (e == 0)
+        return 0;
+    stream_out_drop(*ready);
+    *ready = NULL;
+    return e;
 }
 
 int request_look(struct requester *a, const struct msg *req, const void *key) {
@@ -160,19 +214,27 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
         return e;
     if (faults.on && e == 0)
         faults_found(req->type);
+    if (pop && e == 0 && m->flights)
+        e = pop_sent(a, req, key, &ready, began);
+    if (e > 0)
+        return 0;
     if (pop && e == 0)
         e = store_pop(m->store, key, req->key_len, &ref, &next);
     if (faults.on && pop)
         faults_step(STEP_CHANGED);
     if (e < 0) {
         stream_out_drop(ready);
-        request_failed(a, req, e);
+        if (!flight_fails(m, req))
+            request_failed(a, req, e);
         return 0;
     }
     if (pop)
         requester_changed(a, req->id, 0, &ref);
     uint64_t hash = ref.item->hash; /* the item may be gone with its answer */
-    request_found(a, req, &ref, pop, ready, began);
+    if (flight_for_nobody(a))
+        store_unpin(m->store, ref.off);
+    else
+        request_found(a, req, &ref, pop, ready, began);
     if (!pop)
         return 0;
     m->count->deletes++;
@@ -186,6 +248,8 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
 
 static int take_get(struct requester *a, const struct request *q) {
     const struct msg *m = q->m;
+    if (waits_behind(a, q))
+        return TAKE_DONE;
     if (m->type == MSG_HEAD && m->flags & MSGF_APPEND) {
         queue_open(a, m, q->key, q->hash);
         return TAKE_DONE;
@@ -204,14 +268,25 @@ static int take_get(struct requester *a, const struct request *q) {
 }
 
 /* --- the rest --- */
+/* 0: remove it. 1: it is in flight. Negative: refuse it. */
+static int del_sent(struct requester *a, const struct request *q, uint64_t began) {
+    struct store_ref there;
+    int e = store_find(a->m->store, q->key, q->m->key_len, &there);
+    return e < 0 ? e : flight_send(a, q->m, REPL_DEL, q->key, q->hash, NULL, began, 0);
+}
+
 static int take_del(struct requester *a, const struct request *q) {
     const struct msg *m = q->m;
     uint64_t began = clock_ns();
-    int e = store_remove(a->m->store, q->key, m->key_len, NULL);
-    if (e < 0) {
-        request_failed(a, m, e);
+    if (waits_behind(a, q))
         return TAKE_DONE;
-    }
+    int e = a->m->flights ? del_sent(a, q, began) : 0;
+    if (e == 0)
+        e = store_remove(a->m->store, q->key, m->key_len, NULL);
+    if (e < 0 && !flight_fails(a->m, m))
+        request_failed(a, m, e);
+    if (e != 0)
+        return TAKE_DONE;
     a->m->count->deletes++;
     if (faults.on)
         faults_step(STEP_CHANGED);
@@ -303,11 +378,15 @@ static int take_len(struct requester *a, const struct request *q) {
 }
 
 static int take_clear(struct requester *a, const struct request *q) {
-    int e = store_clear(a->m->store);
-    if (e < 0) {
-        request_failed(a, q->m, e);
+    if (waits_behind(a, q))
         return TAKE_DONE;
-    }
+    int e = a->m->flights ? flight_send(a, q->m, REPL_CLEAR, NULL, 0, NULL, clock_ns(), 0) : 0;
+    if (e == 0)
+        e = store_clear(a->m->store);
+    if (e < 0 && !flight_fails(a->m, q->m))
+        request_failed(a, q->m, e);
+    if (e != 0)
+        return TAKE_DONE;
     if (faults.on)
         faults_step(STEP_CHANGED);
     requester_changed(a, q->m->id, 0, NULL);
@@ -477,4 +556,22 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
         return e;
     }
     return row->take(a, &q);
+}
+
+void request_run(struct requester *a, const struct msg *req, const uint8_t *key, uint64_t hash,
+                 struct store_ref *ref, uint64_t began) {
+    struct request q = {.m = req, .key = key, .hash = hash};
+    if (req->type == MSG_PUT)
+        request_commit(a, req, ref, began);
+    else
+        rows[req->type].take(a, &q);
+}
+
+void request_key_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
+    if (!key) {
+        queues_clear(m);
+        return;
+    }
+    queue_next(m, key, key_len, hash);
+    waiters_wake(m, key, key_len, hash);
 }

@@ -45,6 +45,12 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
 bool request_allowed(const struct requester *a, unsigned type);
 /* Try a GET, POP or HEAD now. 0: answered; DDICT_ENOKEY: there is no value, nothing was sent. */
 int request_look(struct requester *a, const struct msg *req, const void *key);
+/* It is the turn of a request that waited for changes in flight, or its own change is on the backup
+ * (replica_flight.h). key, hash: of all but CLEAR; ref: of a PUT. */
+void request_run(struct requester *a, const struct msg *req, const uint8_t *key, uint64_t hash,
+                 struct store_ref *ref, uint64_t began);
+/* A change of this key is over: what waits for the key, or for room in it, goes on. NULL: of all. */
+void request_key_next(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
 /* A put whose value is complete: publish it, answer, wake those that wait for the key. Takes over
  * ref. */
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,

@@ -4,6 +4,7 @@
 
 #include "answers.h"
 #include "manager.h"
+#include "replica_flight.h"
 #include "requester.h"
 #include "requests.h"
 #include "stream_in.h"
@@ -13,6 +14,7 @@
 
 #define OF_PROXY  (1ull << 63) /* in store_source.client, and requester.who */
 #define ITEM_LOST UINT64_MAX   /* there was no memory to keep it */
+#define LIFE_OVER UINT64_MAX   /* of a proxy whose node is lost */
 
 static struct results *results_of(const struct manager *m, uint64_t who) {
     return &m->setup->results[(uint32_t)who];
@@ -48,17 +50,21 @@ static void result_write(struct results *p, struct result *r, uint64_t id, uint6
     id_set(r, id);
 }
 
-void results_add(struct requester *a, uint64_t id, uint64_t version,
-                 const struct store_ref *popped) {
-    struct manager *m = a->m;
+void results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
+                   const struct store_ref *popped) {
     if (!result_fits(id))
         return;
-    struct results *p = results_of(m, a->who);
+    struct results *p = results_of(m, proxy);
     struct result *r = &p->at[(uint32_t)id];
     id_set(r, 0);
     item_drop(m, r);
-    bool kept = popped && store_pin(m->store, popped->off) == 0;
+    bool kept = popped && p->life != LIFE_OVER && store_pin(m->store, popped->off) == 0;
     result_write(p, r, id, version, kept ? popped->off : popped ? ITEM_LOST : 0);
+}
+
+void results_add(struct requester *a, uint64_t id, uint64_t version,
+                 const struct store_ref *popped) {
+    results_enter(a->m, (uint32_t)a->who, id, version, popped);
 }
 
 /* --- a later life --- */
@@ -73,7 +79,7 @@ static void fate_enter(struct manager *m) {
     struct results *p = results_of(m, f.from.client);
     struct result *r = &p->at[(uint32_t)f.from.id];
     id_set(r, 0);
-    result_write(p, r, f.from.id, f.version, f.item);
+    result_write(p, r, f.from.id, f.version, f.item && p->life == LIFE_OVER ? ITEM_LOST : f.item);
 }
 
 void results_open(struct manager *m) {
@@ -105,18 +111,39 @@ bool results_connect(struct manager *m, uint32_t proxy, uint32_t life) {
     return true;
 }
 
+void results_proxy_lost(struct manager *m, uint32_t proxy) {
+    if (!m->setup->results)
+        return;
+    struct results *p = results_of(m, proxy);
+    p->life = LIFE_OVER;
+    for (uint64_t k = 0; k < p->top; k++)
+        if (m->knows)
+            item_drop(m, &p->at[k]);
+        else
+            p->at[k].item = 0; /* this life has pinned nothing yet */
+}
+
 void results_settle(struct manager *m, uint32_t proxy, uint64_t id) {
     struct results *p = results_of(m, proxy);
     for (uint64_t k = 0; k < p->top; k++)
-        if (!p->at[k].asked && id_is_before(p->at[k].id, id))
+        if (!p->at[k].asked && id_is_before(p->at[k].id, id)) {
+            if (p->at[k].item && m->flights)
+                flight_took(m, proxy, p->at[k].id);
             item_drop(m, &p->at[k]);
+        }
     puts_settle(m, OF_PROXY | proxy, id);
 }
 
-void results_took(struct requester *a, uint64_t id) {
-    struct result *r = a->m->setup->results ? result_find(a->m, a->who, id) : NULL;
+void results_leave(struct manager *m, uint32_t proxy, uint64_t id) {
+    struct result *r = m->setup->results ? result_find(m, proxy, id) : NULL;
     if (r)
-        item_drop(a->m, r);
+        item_drop(m, r);
+}
+
+void results_took(struct requester *a, uint64_t id) {
+    if (a->m->flights)
+        flight_took(a->m, (uint32_t)a->who, id);
+    results_leave(a->m, (uint32_t)a->who, id);
 }
 
 /* --- requests --- */
@@ -162,11 +189,15 @@ static bool result_answer(struct requester *a, const struct msg *req) {
     return true;
 }
 
-void results_begin(struct requester *a, uint64_t id) {
-    struct store_source from = {.client = a->who, .id = id};
-    store_begin(a->m->store, &from);
+void results_note(struct manager *m, uint32_t proxy, uint64_t id) {
+    struct store_source from = {.client = OF_PROXY | proxy, .id = id};
+    store_begin(m->store, id ? &from : NULL);
     if (faults.on)
         faults_step(STEP_BEGUN);
+}
+
+void results_begin(struct requester *a, uint64_t id) {
+    results_note(a->m, (uint32_t)a->who, id);
 }
 
 /* Of its last piece: a put in pieces has the id of its beginning. */
@@ -184,7 +215,7 @@ int results_take(struct requester *a, const struct msg *m, const uint8_t *payloa
     if (!is_change(m))
         return request_take(a, m, payload);
     /* without AGAIN, too: the connection may be older than one by which it was asked again */
-    if (m->type != MSG_DATA && result_answer(a, m))
+    if (m->type != MSG_DATA && (result_answer(a, m) || (a->m->flights && flight_attach(a, m))))
         return is_first_part(m) ? put_in_pass(a, m, NULL) : TAKE_DONE;
     results_begin(a, m->id);
     int e = request_take(a, m, payload);

@@ -35,7 +35,7 @@ static inline bool result_fits(uint64_t id) {
 }
 /* The requester of this request is a proxy that asks again when the connection ends. */
 static inline bool proxy_returns(const struct requester *a, unsigned type, uint64_t id) {
-    bool changes = type == MSG_POP || type == MSG_PUT;
+    bool changes = type == MSG_POP || type == MSG_PUT || type == MSG_DEL || type == MSG_CLEAR;
     return a->kind == REQUESTER_PEER && a->m->setup->results && (!changes || result_fits(id));
 }
 /* A later life knows all leases, and nothing has changed the heap yet: what an earlier life popped
@@ -43,6 +43,8 @@ static inline bool proxy_returns(const struct requester *a, unsigned type, uint6
 void results_open(struct manager *m);
 /* A proxy has connected anew, in this life of it. False: a later one has connected already. */
 bool results_connect(struct manager *m, uint32_t proxy, uint32_t life);
+/* Its node is lost, and it never connects again: what was popped for it is freed, now and later. */
+void results_proxy_lost(struct manager *m, uint32_t proxy);
 /* It asks this for the first time, so it has asked for all before that it asks again: popped values
  * that it did not ask for are with it. */
 void results_settle(struct manager *m, uint32_t proxy, uint64_t id);
@@ -54,11 +56,17 @@ void results_begin(struct requester *a, uint64_t id);
 /* It is made, and not answered yet. popped: the item that it took, or NULL. */
 void results_add(struct requester *a, uint64_t id, uint64_t version,
                  const struct store_ref *popped);
+/* The same two without a requester: a backup does what its primary did for this proxy (PROTOCOL 13). id
+ * 0: the next change is made for none. */
+void results_note(struct manager *m, uint32_t proxy, uint64_t id);
+void results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
+                   const struct store_ref *popped);
 static inline void requester_changed(struct requester *a, uint64_t id, uint64_t version,
                                      const struct store_ref *popped) {
     if (a->kind == REQUESTER_PEER && a->m->setup->results)
         results_add(a, id, version, popped);
 }
 void results_took(struct requester *a, uint64_t id); /* the proxy has the value that it popped */
+void results_leave(struct manager *m, uint32_t proxy, uint64_t id);
 
 #endif

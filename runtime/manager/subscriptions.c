@@ -25,8 +25,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUBSCRIPTION_EVENTS  4096u      /* of one subscription; a power of two */
-#define SUBSCRIPTION_BYTES   (1u << 20) /* of their keys, likewise */
+#define SUBSCRIPTION_EVENTS  4096u        /* of one subscription; a power of two */
+#define SUBSCRIPTION_BYTES   (1u << 20)   /* of their keys, likewise */
+#define NUMBERS_ANEW         (1ull << 48) /* more events than a primary ever has */
 #define RING_FIRST           4u /* events that a new subscription has room for; a power of two */
 #define SUBSCRIPTION_KEEP_MS 60000u /* without a request, then the subscription ends */
 #define REPLY_BYTES          65536u /* of one answer; more if one key is longer */
@@ -147,6 +148,12 @@ static void length_remove(struct subscriptions *t, uint32_t len) {
         return;
     t->lengths--;
     memmove(t->length + i, t->length + i + 1, (t->lengths - i) * sizeof *t->length);
+}
+
+void subscriptions_anew(struct manager *m) {
+    struct subscriptions *t = m->subscriptions;
+    if (t->last < NUMBERS_ANEW)
+        t->last = m->setup->page->events = NUMBERS_ANEW;
 }
 
 /* --- events that are kept --- */

@@ -13,6 +13,7 @@
 #include "answers.h"
 #include "manager.h"
 #include "pending.h"
+#include "replica_flight.h"
 #include "requester.h"
 #include <base/clock.h>
 
@@ -231,7 +232,7 @@ static struct awaited *wake_later(struct manager *m, struct awaited *k) {
 
 void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
     struct awaited *k = m->waiters->keys ? awaited_find(m, key, key_len, hash) : NULL;
-    while (k)
+    while (k && !(m->flights && flights_busy(m, key, key_len, hash)))
         k = share_spent(m) ? wake_later(m, k) : wake_first(m, k);
 }
 

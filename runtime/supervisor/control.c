@@ -13,10 +13,16 @@
 
 #include "attach_counts.h"
 #include "control_inside.h"
+#include "coordinator.h"
 #include "figures.h"
+#include "freeze.h"
+#include "grants.h"
 #include "life_events.h"
+#include "owner_map.h"
 #include "record.h"
+#include "save_passes.h"
 #include "supervisor.h"
+#include "tasks.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
@@ -76,7 +82,9 @@ void parent_lost(struct supervisor *s, const char *how) {
     uint32_t node = c->parent->node;
     c->parent->dead = true;
     c->parent = NULL;
-    c->nodes[node].dead = true;
+    /* asked once more: it may have given us up, and say so */
+    c->nodes[node].dead = !s->grants || c->asked_again;
+    c->asked_again = true;
     ended_set(s, node);
     if (s->stage < STAGE_ENDING && !s->lost) {
         s->lost_node = node;
@@ -87,15 +95,51 @@ void parent_lost(struct supervisor *s, const char *how) {
     lifecycle_check(s);
 }
 
+/* The dictionary goes on without it. */
+static void child_leave(struct supervisor *s, uint32_t node) {
+    state_set(&s->control->nodes[node].drained, true, &s->control->drained_n);
+    tasks_node_lost(s, node);
+    freezes_node_lost(s, node);
+    save_passes_node_lost(s, node);
+}
+
 void child_lost(struct supervisor *s, uint32_t node, const char *how) {
+    struct ctl_conn *cc = s->control->nodes[node].child;
     s->control->nodes[node].child = NULL;
     s->control->nodes[node].dead = true;
     ended_set(s, node);
     if (s->node_id == 0 && s->stage < STAGE_ENDING && !s->lost) {
-        s->lost_node = node;
-        supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
+        if (coordinator_node_lost(s, node, cc->heard, how)) {
+            cut_off_tell(cc, node);
+            child_leave(s, node);
+        } else {
+            s->lost_node = node;
+            supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
+        }
     }
     control_node_ended(s, node);
+}
+
+/* --- orphans, with --replicas=2 --- */
+
+/* Our parent was heard since it came, so it is lost to this node alone: node 0 goes on without it. */
+static bool is_cut_off(const struct supervisor *s, const struct ctl_conn *cc) {
+    const struct ctl_conn *parent = s->control->parent;
+    return s->grants && s->stage < STAGE_ENDING && !s->lost && cc->up && !cc->dead &&
+           cc != parent && s->control->nodes[cc->node].child == cc && parent && parent->up &&
+           parent->heard > cc->began + 2ull * DD_PEER_BEAT_MS * 1000000;
+}
+
+void orphan_check(struct supervisor *s, struct ctl_conn *cc) {
+    if (!is_cut_off(s, cc))
+        return;
+    log_info("node %s has lost node 0, which answers us", node_name(s, cc->node));
+    cut_off_tell(cc, cc->node);
+    s->control->nodes[cc->node].child = NULL;
+}
+
+bool control_orphan_errs(const struct supervisor *s) {
+    return s->grants && s->control->parent && !s->lost;
 }
 
 /* --- what is heard --- */
@@ -218,6 +262,7 @@ void control_ready(struct supervisor *s) {
         return;
     }
     s->control->ready = true;
+    grants_begin(s);
     if (s->node_id == 0)
         all_ready_check(s);
     else
@@ -336,6 +381,17 @@ void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t 
 }
 void control_save(struct supervisor *s, uint32_t to, const void *word, size_t len) {
     payload_send(s, MSG_CTL_SAVE, to, word, len);
+}
+
+void control_map(struct supervisor *s, uint32_t owner, uint64_t epoch, const void *word,
+                 size_t len) {
+    for (struct ctl_conn *cc = s->control->conns; cc; cc = cc->next)
+        if (cc->up && cc != s->control->parent)
+            ctl_conn_send(cc, MSG_CTL_MAP, owner, epoch, word, len);
+}
+
+void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
+    ctl_conn_send(s->control->parent, MSG_CTL_DROP, owner, epoch, why, strnlen(why, OWNER_MAP_WHY));
 }
 
 void control_release(struct supervisor *s) {

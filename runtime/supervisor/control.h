@@ -15,7 +15,8 @@
  *     hangs up
  *
  *     all the time               <- BEAT, LOST, MEET, FREEZE, SAVE ->
- *                                   NOTE, TASKS  ->
+ *                                   NOTE, TASKS, DROP  ->
+ *                                   <- MAP
  *
  *     node r, an orphan:         another node:
  *     its parent is gone
@@ -84,8 +85,15 @@ void control_tasks(struct supervisor *s, uint32_t came, uint32_t here);
 void control_save(struct supervisor *s, uint32_t to, const void *word, size_t len);
 /* To our parent, to all nodes below us, or to one of them. */
 void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len);
+/* --replicas=2. Node 0: the row of an owner, to all; others: its backup is to be dropped. */
+void control_map(struct supervisor *s, uint32_t owner, uint64_t epoch, const void *word,
+                 size_t len);
+void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why);
 /* DONE: the record is being written, nodes that gave their figures may go */
 void control_release(struct supervisor *s);
+/* An orphan says that the dictionary is lost: that is not to be taken from it, as it may be the one
+ * that is cut off (--replicas=2). If it is right we find out by ourselves. */
+bool control_orphan_errs(const struct supervisor *s);
 void control_parent_late(struct supervisor *s); /* it should have said DONE */
 /* We write the record: we are node 0, or the lowest node that lives. */
 bool control_is_head(const struct supervisor *s);

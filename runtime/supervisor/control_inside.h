@@ -16,10 +16,10 @@ struct ctl_conn { /* a connection to another ddictd */
     struct supervisor *s;
     struct ctl_conn *next;
     struct conn *conn;
-    uint32_t node; /* at the other end; of a child known from `up` on */
-    bool up, dead; /* dead: freed by the beat */
-    bool probes;   /* opened because our parent is quiet; it only has to come up */
-    uint64_t began;
+    uint32_t node;  /* at the other end; of a child known from `up` on */
+    bool up, dead;  /* dead: freed by the beat */
+    bool probes;    /* opened because our parent is quiet; it only has to come up */
+    uint64_t began; /* of a child: when it was up */
     /* the last silence that was longer than DD_PEER_QUIET_MS, and when it ended */
     uint64_t quiet, quiet_at;
     /* by the clock of our timers: what comes late because we were stopped is not late */
@@ -46,6 +46,7 @@ struct control {
     struct io_deferred all_ready; /* node 0: all are; run is NULL before */
     bool gave;                    /* our own figures */
     bool head, released;          /* released: the parent said DONE */
+    bool asked_again;             /* a parent that was lost to us */
 };
 
 /* --- control_links.c --- */
@@ -59,6 +60,9 @@ void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_
 void ctl_conns_send(struct supervisor *s, unsigned type, uint32_t manager, uint64_t aux,
                     const char *text);
 void lost_send(struct ctl_conn *cc); /* what is lost, of which s->text tells */
+/* It was given up, and others have taken its place. Also by a connection that is about to be closed:
+ * what it does not take from us now, it may take later. */
+void cut_off_tell(struct ctl_conn *cc, uint32_t node);
 /* Not within a callback of a connection. */
 void ctl_conns_free_dead(struct control *c);
 
@@ -66,5 +70,7 @@ void ctl_conns_free_dead(struct control *c);
 /* The connection to our parent has ended, or it is silent; how: for the sentence. */
 void parent_lost(struct supervisor *s, const char *how);
 void child_lost(struct supervisor *s, uint32_t node, const char *how);
+/* Each beat, of each connection: an orphan that is cut off is told so. */
+void orphan_check(struct supervisor *s, struct ctl_conn *cc);
 
 #endif

@@ -2,6 +2,8 @@
 /* control_links.c - the connections to other ddictds. */
 #include "control.h"
 #include "control_inside.h"
+#include "coordinator.h"
+#include "grants.h"
 #include "managers.h"
 #include "supervisor.h"
 #include <base/clock.h>
@@ -15,7 +17,7 @@
 #include <unistd.h>
 
 #define YOUNG_MS    100u /* between beats while a connection is in its handshake */
-#define BEAT_SLOWED 1u   /* aux of a BEAT */
+#define BEAT_SLOWED 1u   /* in aux of a BEAT; above it its number (grants.h) */
 
 void ctl_conn_send(struct ctl_conn *cc, unsigned type, uint32_t manager, uint64_t aux,
                    const void *payload, size_t len) {
@@ -52,15 +54,30 @@ static void ctl_conn_heard(struct ctl_conn *cc) {
     cc->heard = now;
 }
 
+static uint64_t beat_aux(const struct supervisor *s, uint32_t number) {
+    return (uint64_t)number << 1 | (s->slowed_to ? BEAT_SLOWED : 0);
+}
+
+/* A node that was given up is not answered, so it serves no more. */
+static void beat_take(struct ctl_conn *cc, const struct msg *m) {
+    struct supervisor *s = cc->s;
+    uint32_t number = (uint32_t)(m->aux >> 1);
+    cc->slowed = m->aux & BEAT_SLOWED;
+    if (cc == s->control->parent)
+        grants_heard(s, number);
+    else if (number && s->node_id == 0 && s->control->nodes[cc->node].child == cc)
+        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX, beat_aux(s, number), NULL, 0);
+}
+
 static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct ctl_conn *cc = arg;
     struct supervisor *s = cc->s;
     size_t len = m->len - MSG_HEADER;
-    if (cc->dead)
+    if (cc->dead || coordinator_is_lost(s, cc->node))
         return 0;
     ctl_conn_heard(cc);
     if (m->type == MSG_CTL_BEAT)
-        cc->slowed = m->aux == BEAT_SLOWED;
+        beat_take(cc, m);
     struct control_said said = {.from = cc == s->control->parent ? FROM_PARENT
                                         : s->node_id == 0        ? FROM_CHILD
                                                                  : FROM_ORPHAN,
@@ -79,12 +96,26 @@ static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void
     return e < 0 ? e : 0;
 }
 
+/* DONE: it writes no record. */
+void cut_off_tell(struct ctl_conn *cc, uint32_t node) {
+    struct supervisor *s = cc->s;
+    struct msg m = {.type = MSG_CTL_LOST, .manager = UINT32_MAX, .aux = node};
+    char text[NODE_NAME_MAX + 96];
+    int n =
+        snprintf(text, sizeof text, "node %s was cut off from the others, which go on without it",
+                 node_name(s, node));
+    conn_send(cc->conn, &m, text, (size_t)n, NULL, 0, NULL, NULL);
+    m = (struct msg){.type = MSG_CTL_DONE, .manager = UINT32_MAX};
+    conn_send(cc->conn, &m, NULL, 0, NULL, 0, NULL, NULL);
+    conn_flush(cc->conn);
+}
+
 static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_role role) {
     struct ctl_conn *cc = arg;
     struct supervisor *s = cc->s;
     struct control *c = s->control;
     cc->up = true;
-    cc->heard = timers_now(&s->timers);
+    cc->began = cc->heard = timers_now(&s->timers);
     if (cc->probes) {
         if (c->parent && c->parent->node == cc->node)
             ctl_conn_heard(c->parent);
@@ -106,6 +137,11 @@ static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_r
     if (role != ROLE_CONTROL || peer <= s->node_id || peer >= s->nodes) {
         log_warn("a control connection of node %u makes no sense and is closed", peer);
         cc->dead = true;
+        return;
+    }
+    if (coordinator_is_lost(s, peer)) {
+        cut_off_tell(cc, peer);
+        cc->node = peer;
         return;
     }
     cc->node = peer;
@@ -203,6 +239,16 @@ static void parent_probe(struct control *c, uint64_t now) {
     c->conns = c->probe = cc;
 }
 
+/* Silence after which it is lost. Where others have all that it has it is awaited no longer than its
+ * lease; else, and where the kernel slows it, its loss is worth a longer wait. */
+static unsigned patience_ms(const struct ctl_conn *cc) {
+    const struct supervisor *s = cc->s;
+    if (cc->slowed)
+        return DD_PEER_SLOWED_MS;
+    return s->node_id == 0 && coordinator_can_lose(s, cc->node) ? DD_LEASE_WAIT_MS
+                                                                : DD_PEER_LOST_MS;
+}
+
 static void beat_fire(struct timer *t) {
     struct control *c = (struct control *)(void *)((char *)t - offsetof(struct control, beat));
     struct supervisor *s = c->s;
@@ -217,18 +263,22 @@ static void beat_fire(struct timer *t) {
         young |= !cc->up;
         if (!cc->up)
             continue;
-        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX, s->slowed_to ? BEAT_SLOWED : 0, NULL, 0);
-        unsigned limit = cc->slowed ? DD_PEER_SLOWED_MS : DD_PEER_LOST_MS;
-        if (now > cc->heard + (limit + DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2) * 1000000ull) {
+        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX,
+                      beat_aux(s, cc == c->parent ? grants_beat(s) : 0), NULL, 0);
+        unsigned limit = patience_ms(cc);
+        /* its lease counts from what was heard, whatever is on its way */
+        unsigned more = limit == DD_LEASE_WAIT_MS ? 0 : DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2;
+        if (now > cc->heard + (limit + more) * 1000000ull) {
             char how[96];
             snprintf(how, sizeof how, "silent for %u s%s", limit / 1000,
                      cc->slowed ? ", since the kernel slowed it (memory.high)" : "");
             cc->dead = true;
             if (cc == c->parent)
                 parent_lost(s, how);
-            else
+            else if (c->nodes[cc->node].child == cc) /* not one that was lost before */
                 child_lost(s, cc->node, how);
         }
+        orphan_check(s, cc);
     }
     parent_probe(c, now);
     young |= c->probe != NULL;

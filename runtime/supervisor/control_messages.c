@@ -7,6 +7,7 @@
 #include "figures.h"
 #include "freeze.h"
 #include "life_events.h"
+#include "owner_map.h"
 #include "rendezvous.h"
 #include "save_passes.h"
 #include "supervisor.h"
@@ -55,6 +56,8 @@ static int done_heard(struct supervisor *s, const struct control_said *m) {
 }
 
 static int lost_heard(struct supervisor *s, const struct control_said *m) {
+    if (m->from == FROM_ORPHAN && control_orphan_errs(s))
+        return 0;
     if (s->lost_manager == UINT32_MAX && s->lost_node == UINT32_MAX) {
         s->lost_manager = m->manager;
         s->lost_node = m->aux < s->nodes ? (uint32_t)m->aux : UINT32_MAX;
@@ -103,7 +106,7 @@ static int tasks_heard(struct supervisor *s, const struct control_said *m) {
 }
 
 static int freeze_heard(struct supervisor *s, const struct control_said *m) {
-    return freezes_hear(s, m->from == FROM_PARENT, m->payload, m->len);
+    return freezes_hear(s, m->node, m->from == FROM_PARENT, m->payload, m->len);
 }
 
 static int save_heard(struct supervisor *s, const struct control_said *m) {
@@ -160,6 +163,15 @@ static const struct control_rule {
      .from = FROM_PARENT | FROM_CHILD,
      .most = SIZE_MAX,
      .heard = freeze_heard},
+    {.type = MSG_CTL_MAP,
+     .from = FROM_PARENT,
+     .least = sizeof(struct map_word),
+     .most = sizeof(struct map_word),
+     .heard = owner_map_heard},
+    {.type = MSG_CTL_DROP,
+     .from = FROM_CHILD,
+     .most = OWNER_MAP_WHY,
+     .heard = owner_map_drop_heard},
     {.type = MSG_CTL_SAVE,
      .from = FROM_PARENT | FROM_CHILD,
      .least = sizeof(struct save_word),

@@ -9,6 +9,7 @@
 #include "freeze.h"
 
 #include "control.h"
+#include "coordinator.h"
 #include "managers.h"
 #include "record.h"
 #include "supervisor.h"
@@ -28,7 +29,7 @@ struct freeze_ask {
 
 struct freezes {
     /* of this node */
-    unsigned managers_left; /* managers that have not answered GO */
+    unsigned managers_left; /* managers and shadows that have not answered GO */
     struct freeze_word go;
     /* node 0 */
     /* OPEN or FROZEN: the state that all managers are in, and the one that is wanted */
@@ -36,6 +37,7 @@ struct freezes {
     bool moving;
     uint64_t epoch;
     uint32_t nodes_left;
+    bool *left; /* [nodes]: it has not arrived */
     struct freeze_ask *asks, **asks_end;
     unsigned asks_n;
 };
@@ -47,7 +49,8 @@ int freezes_init(struct supervisor *s) {
     if (!s->freezes)
         return -ENOMEM;
     s->freezes->asks_end = &s->freezes->asks;
-    return 0;
+    s->freezes->left = calloc(s->nodes, sizeof *s->freezes->left);
+    return s->freezes->left ? 0 : -ENOMEM;
 }
 
 void freezes_end(struct supervisor *s) {
@@ -58,6 +61,7 @@ void freezes_end(struct supervisor *s) {
         s->freezes->asks = a->next;
         free(a);
     }
+    free(s->freezes->left);
     free(s->freezes);
     s->freezes = NULL;
 }
@@ -78,8 +82,11 @@ static void manager_go(struct local_manager *mgr) {
 
 static void node_go(struct supervisor *s, const struct freeze_word *w) {
     s->freezes->go = *w;
-    s->freezes->managers_left = s->local_n;
-    for (unsigned i = 0; i < s->local_n; i++) {
+    s->freezes->managers_left = 0;
+    for (unsigned i = 0; i < processes_n(s); i++) {
+        if (s->local[i].given_up)
+            continue;
+        s->freezes->managers_left++;
         s->local[i].freezes = true;
         manager_go(&s->local[i]);
     }
@@ -101,16 +108,23 @@ static void manager_answer(struct supervisor *s, const struct freeze_word *w) {
 static void all_nodes_go(struct supervisor *s, enum freeze_state state) {
     struct freezes *f = s->freezes;
     struct freeze_word w = {.what = FREEZE_GO, .id = f->epoch, .state = state};
-    f->nodes_left = s->nodes;
+    f->nodes_left = 0;
+    for (uint32_t i = 0; i < s->nodes; i++) {
+        f->left[i] = !coordinator_is_lost(s, i);
+        f->nodes_left += f->left[i];
+    }
     control_freeze(s, CONTROL_CHILDREN, &w, sizeof w);
     node_go(s, &w);
 }
 
-static void node_arrived(struct supervisor *s, const struct freeze_word *w) {
+static void node_arrived(struct supervisor *s, uint32_t node, enum freeze_state at) {
     struct freezes *f = s->freezes;
-    if (!f->moving || w->id != f->epoch || --f->nodes_left > 0)
+    if (!f->moving || !f->left[node])
         return;
-    if (w->state == FREEZE_CLOSED) {
+    f->left[node] = false;
+    if (--f->nodes_left > 0)
+        return;
+    if (at == FREEZE_CLOSED) {
         all_nodes_go(s, f->goal);
         return;
     }
@@ -175,8 +189,27 @@ static void word_pass_up(struct supervisor *s, const struct freeze_word *w) {
         control_freeze(s, CONTROL_PARENT, w, sizeof *w);
     else if (w->what == FREEZE_ASK)
         ask_add(s, w);
-    else
-        node_arrived(s, w);
+    else if (w->id == s->freezes->epoch)
+        node_arrived(s, s->node_id, (enum freeze_state)w->state);
+}
+
+static void manager_arrived(struct local_manager *mgr) {
+    struct freezes *f = mgr->s->freezes;
+    mgr->freezes = false;
+    if (--f->managers_left > 0)
+        return;
+    struct freeze_word w = f->go;
+    w.what = FREEZE_AT;
+    word_pass_up(mgr->s, &w);
+}
+
+void freezes_shadow_lost(struct local_manager *mgr) {
+    if (mgr->freezes)
+        manager_arrived(mgr);
+}
+
+void freezes_node_lost(struct supervisor *s, uint32_t node) {
+    node_arrived(s, node, s->freezes->go.state);
 }
 
 void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m) {
@@ -189,16 +222,12 @@ void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m)
                                 .state = m->status ? FREEZE_FROZEN : FREEZE_OPEN};
         word_pass_up(s, &w);
     } else if (mgr->freezes && m->id == f->go.id && m->status == (int32_t)f->go.state) {
-        mgr->freezes = false;
-        if (--f->managers_left > 0)
-            return;
-        struct freeze_word w = f->go;
-        w.what = FREEZE_AT;
-        word_pass_up(s, &w);
+        manager_arrived(mgr);
     }
 }
 
-int freezes_hear(struct supervisor *s, bool from_parent, const void *payload, size_t len) {
+int freezes_hear(struct supervisor *s, uint32_t node, bool from_parent, const void *payload,
+                 size_t len) {
     struct freeze_word w;
     if (len != sizeof w)
         return DDICT_EPROTO;
@@ -211,9 +240,9 @@ int freezes_hear(struct supervisor *s, bool from_parent, const void *payload, si
         manager_answer(s, &w);
     else if (!from_parent && w.what == FREEZE_ASK && w.state != FREEZE_CLOSED)
         ask_add(s, &w);
-    else if (!from_parent && w.what == FREEZE_AT)
-        node_arrived(s, &w);
-    else
+    else if (from_parent || w.what != FREEZE_AT)
         return DDICT_EPROTO;
+    else if (w.id == s->freezes->epoch)
+        node_arrived(s, node, (enum freeze_state)w.state);
     return 0;
 }

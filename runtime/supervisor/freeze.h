@@ -20,7 +20,11 @@ void freezes_end(struct supervisor *s);
 void freezes_tell(struct local_manager *mgr);
 /* SUP_FREEZE_ASK, SUP_FREEZE_AT */
 void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m);
-/* 0 or DDICT_EPROTO */
-int freezes_hear(struct supervisor *s, bool from_parent, const void *payload, size_t len);
+/* A message of that node. 0 or DDICT_EPROTO */
+int freezes_hear(struct supervisor *s, uint32_t node, bool from_parent, const void *payload,
+                 size_t len);
+/* What is under way goes on without it: a shadow of this node; node 0: a node. */
+void freezes_shadow_lost(struct local_manager *mgr);
+void freezes_node_lost(struct supervisor *s, uint32_t node);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "clients.h"
 #include "control.h"
+#include "grants.h"
 #include "life_events.h"
 #include "manager_events.h"
 #include "managers.h"
@@ -105,6 +106,7 @@ static void ready_begin(struct supervisor *s, const struct drain_wish *wish) {
                       (unsigned long long)s->total_bytes,
                       s->script.fd >= 0 ? " script=watched" : "");
     watch_start(s);
+    grants_ready(s);
     clients_serve_parked(s);
     if (s->node_id != 0)
         return;
@@ -164,13 +166,12 @@ static void drain_late(struct supervisor *s, const struct drain_wish *wish) {
 
 /* --- ENDING: statistics of our managers --- */
 static void ending_begin(struct supervisor *s, const struct drain_wish *wish) {
-    struct sup_msg m = {.type = SUP_STATS};
     unsigned late_ms = control_is_head(s) ? 0 : DD_FIGURES_LATE_MS;
     stage_enter(s, STAGE_ENDING);
     timer_clear(&s->timers, life_timer(s, EVENT_DRAIN_LATE));
     timer_clear(&s->timers, &s->start_timer);
     clients_refuse_new(s);
-    managers_send(s, &m);
+    managers_stats_ask(s);
     life_timer_arm(s, EVENT_STATS_LATE, DD_FIGURES_MS);
     life_timer_arm(s, EVENT_NODES_LATE, DD_FIGURES_ALL_MS + late_ms);
     life_timer_arm(s, EVENT_RECORD_LATE, DD_RECORD_MS + late_ms);
@@ -186,15 +187,8 @@ static void end_begin(struct supervisor *s, const struct drain_wish *wish) {
     ending_begin(s, wish);
 }
 
-static bool stats_are_in(const struct supervisor *s) {
-    for (unsigned i = 0; i < s->local_n; i++)
-        if (!s->local[i].gone && s->local[i].pid > 0 && !s->local[i].has_stats)
-            return false;
-    return true;
-}
-
 static void stats_check(struct supervisor *s, const struct drain_wish *wish) {
-    if (!stats_are_in(s) && !is_late(s, EVENT_STATS_LATE))
+    if (!managers_stats_are_in(s) && !is_late(s, EVENT_STATS_LATE))
         return;
     stage_enter(s, control_is_head(s) ? STAGE_GATHERING : STAGE_REPORTED);
     control_stats_send(s);

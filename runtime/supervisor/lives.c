@@ -2,7 +2,7 @@
 /*
  * lives.c - a manager that dies is started again over what outlives it: its arena, the lanes and
  * leases of its clients, its listening socket. The next life is told all clients and hold pages
- * before its first turn. What dies with a manager is counted in its page; where that is not
+ * before its first turn; that of a shadow has none. What dies with a manager is counted in its page; where that is not
  * nothing, or it dies too often, the dictionary ends.
  */
 #include "lives.h"
@@ -12,6 +12,7 @@
 #include "fork_leases.h"
 #include "freeze.h"
 #include "managers.h"
+#include "owner_map.h"
 #include "startup_output.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -87,8 +88,12 @@ bool manager_return(struct local_manager *mgr, int status) {
         mgr->gone = true;
         return false;
     }
-    clients_tell(mgr);
-    fork_leases_tell(mgr);
+    if (!mgr->shadow) { /* which has no clients */
+        clients_tell(mgr);
+        fork_leases_tell(mgr);
+    }
+    if (s->owner_map)
+        owner_map_tell(mgr);
     manager_send(mgr, &go, NULL, 0);
     freezes_tell(mgr);
     return true;
@@ -99,8 +104,8 @@ void manager_returned(struct local_manager *mgr) {
     uint64_t ns = clock_ns() - mgr->died_ns[(mgr->deaths - 1) % RESTARTS_MAX];
     struct note n = {.kind = NOTE_RESTART, .manager = mgr->id, .count = mgr->page->lives - 1};
     snprintf(n.node, sizeof n.node, "%s", s->node);
-    snprintf(n.text, sizeof n.text, "manager %u on node %s %s and was started again within %u ms",
-             mgr->id, s->node, mgr->death, (unsigned)(ns / 1000000) + 1);
+    snprintf(n.text, sizeof n.text, "%s on node %s %.90s and was started again within %u ms",
+             mgr->name, s->node, mgr->death, (unsigned)(ns / 1000000) + 1);
     log_warn("%s", n.text);
     startup_print("warn %s", n.text);
     control_note(s, &n);

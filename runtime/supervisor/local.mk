@@ -8,6 +8,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/control.c runtime/supervisor/control.h \
   runtime/supervisor/control_inside.h runtime/supervisor/control_links.c \
   runtime/supervisor/control_messages.c runtime/supervisor/control_messages.h \
+  runtime/supervisor/coordinator.c runtime/supervisor/coordinator.h runtime/supervisor/grants.c \
+  runtime/supervisor/grants.h runtime/supervisor/owner_map.c runtime/supervisor/owner_map.h \
   runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
   runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/gather.c \
@@ -23,7 +25,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/rendezvous.c runtime/supervisor/rendezvous.h runtime/supervisor/report.c \
   runtime/supervisor/report.h runtime/supervisor/results.c runtime/supervisor/results.h \
   runtime/supervisor/save_child.c runtime/supervisor/save_passes.c \
-  runtime/supervisor/save_passes.h runtime/supervisor/signals.c runtime/supervisor/signals.h \
+  runtime/supervisor/save_passes.h runtime/supervisor/shadows.c runtime/supervisor/shadows.h \
+  runtime/supervisor/signals.c runtime/supervisor/signals.h \
   runtime/supervisor/socket_files.c runtime/supervisor/socket_files.h \
   runtime/supervisor/startup_output.c runtime/supervisor/startup_output.h \
   runtime/supervisor/status_page.c runtime/supervisor/status_page.h \
@@ -36,8 +39,10 @@ ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la li
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
   tests/unit/manager_forwards tests/unit/manager_ledger tests/unit/manager_results \
+  tests/unit/manager_backup tests/unit/manager_moved tests/unit/manager_replicas \
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
-  tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/local/control_messages
+  tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
+  tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
@@ -65,6 +70,19 @@ tests_unit_manager_ledger_SOURCES = tests/unit/manager_ledger.c tests/unit/unit.
   runtime/manager/ledger.c runtime/manager/ledger.h
 tests_unit_manager_ledger_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_ledger_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_manager_backup_SOURCES = tests/unit/manager_backup.c tests/unit/unit.h \
+  $(manager_sources)
+tests_unit_manager_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS)
+tests_unit_manager_backup_LDADD = libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
+  $(SODIUM_LIBS) $(JANSSON_LIBS) $(CHECK_LIBS)
+tests_unit_manager_moved_SOURCES = tests/unit/manager_moved.c tests/unit/unit.h \
+  $(manager_sources)
+tests_unit_manager_moved_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
+tests_unit_manager_moved_LDADD = $(tests_unit_manager_backup_LDADD)
+tests_unit_manager_replicas_SOURCES = tests/unit/manager_replicas.c tests/unit/unit.h \
+  $(manager_sources)
+tests_unit_manager_replicas_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
+tests_unit_manager_replicas_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_results_SOURCES = tests/unit/manager_results.c tests/unit/unit.h \
   runtime/manager/results.c runtime/manager/results.h
 tests_unit_manager_results_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
@@ -82,6 +100,10 @@ tests_unit_supervisor_counts_SOURCES = tests/unit/supervisor_counts.c tests/unit
   runtime/supervisor/life_events.c runtime/supervisor/tasks.c
 tests_unit_supervisor_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_supervisor_counts_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
+tests_unit_supervisor_replicas_SOURCES = tests/unit/supervisor_replicas.c tests/unit/unit.h \
+  runtime/supervisor/coordinator.c runtime/supervisor/grants.c runtime/supervisor/owner_map.c
+tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_local_control_messages_SOURCES = tests/local/control_messages.c tests/local/gather_line.h \
   tests/unit/unit.h \
   runtime/supervisor/node_info.c runtime/supervisor/transport.c

@@ -5,10 +5,12 @@
 #include "clients.h"
 #include "control.h"
 #include "control_messages.h"
+#include "coordinator.h"
 #include "elect.h"
 #include "figures.h"
 #include "fork_leases.h"
 #include "freeze.h"
+#include "grants.h"
 #include "life_events.h"
 #include "lifecycle.h"
 #include "manager_events.h"
@@ -111,6 +113,9 @@ static int supervisor_open(void) {
         return e;
     if (record_writer_init(&s) < 0 || attach_counts_init(&s) < 0 || tasks_init(&s) < 0)
         return dd_error(-ENOMEM, "no memory");
+    if ((e = grants_init(&s)) < 0 ||
+        (s.owner_map && s.node_id == 0 && (e = coordinator_init(&s)) < 0))
+        return e;
     if ((e = freezes_init(&s)) < 0 || (e = figures_init(&s)) < 0 || (e = status_page_open(&s)) < 0)
         return e;
     s.start_timer.fire = start_timer_fire;
@@ -159,6 +164,10 @@ static void supervisor_close(void) {
     figures_end(&s);
     tasks_end(&s);
     freezes_end(&s);
+    coordinator_end(&s);
+    grants_end(&s);
+    free(s.owner_map);
+    s.owner_map = NULL;
     save_passes_end(&s);
     timers_free(&s.timers);
     free(s.line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * managers.c - the processes of the managers of this node, and the sockets to them. ddictd never
+ * managers.c - the processes of the managers and shadows of this node, and the sockets to them. ddictd never
  * blocks on a manager: a message that does not fit into the socket is kept until it does.
  */
 #include "managers.h"
@@ -11,6 +11,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
+#include <base/shadow.h>
 #include <base/size.h>
 #include <manager/ledger.h>
 #include <manager/main_loop.h>
@@ -77,9 +78,8 @@ static void unsent_keep(struct local_manager *mgr, const struct sup_msg *m, cons
         while (o && o->nfds > 0)
             close(o->fds[--o->nfds]);
         free(o);
-        supervisor_lost(mgr->s,
-                        "manager %u on node %s can not be reached: no memory or descriptors",
-                        mgr->id, mgr->s->node);
+        supervisor_lost(mgr->s, "%s on node %s can not be reached: no memory or descriptors",
+                        mgr->name, mgr->s->node);
         return;
     }
     o->m = *m;
@@ -105,6 +105,11 @@ void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int 
 
 void managers_send(struct supervisor *s, const struct sup_msg *m) {
     for (unsigned i = 0; i < s->local_n; i++)
+        manager_send(&s->local[i], m, NULL, 0);
+}
+
+void processes_send(struct supervisor *s, const struct sup_msg *m) {
+    for (unsigned i = 0; i < processes_n(s); i++)
         manager_send(&s->local[i], m, NULL, 0);
 }
 
@@ -174,26 +179,35 @@ static int budget_find(struct supervisor *s) {
                     size_format(want, sizeof want, DD_MANAGER_MEM_MIN));
 }
 
-int managers_fit(const struct supervisor *s) {
-    char want[24], have[24];
-    const char *limit;
-    if (s->opt.huge_page > HUGE_ADVISE) {
-        char who[NODE_NAME_MAX + 48];
-        snprintf(who, sizeof who, "%u manager%s on node %s", s->local_n, s->local_n == 1 ? "" : "s",
-                 s->node);
-        return hugepool_fit(s->opt.huge_page, s->local_n * (s->budget / s->opt.huge_page), who);
-    }
-    uint64_t need = s->budget * s->local_n, room = memlimit_room(&limit);
-    if (need <= room)
-        return 0;
-    return dd_error(
-        DDICT_EFULL, "%u manager%s on node %s want %s of memory, but %s can be had until %s",
-        s->local_n, s->local_n == 1 ? "" : "s", s->node, size_format(want, sizeof want, need),
-        size_format(have, sizeof have, room), limit);
+/* "2 managers on node n1", with --replicas "2 managers and 2 shadows on node n1" */
+static const char *processes_text(const struct supervisor *s, char *buf, size_t cap) {
+    char shadows[32] = "";
+    if (s->shadows_n)
+        snprintf(shadows, sizeof shadows, " and %u shadow%s", s->shadows_n,
+                 s->shadows_n == 1 ? "" : "s");
+    snprintf(buf, cap, "%u manager%s%s on node %s", s->local_n, s->local_n == 1 ? "" : "s", shadows,
+             s->node);
+    return buf;
 }
 
-/* The spill: values for which memory has no room go into files of this node, one for each manager.
- * All files are made before anybody relies on them. */
+int managers_fit(const struct supervisor *s) {
+    char who[NODE_NAME_MAX + 80], want[24], have[24];
+    const char *limit,
+        *twice = s->shadows_n ? " (with two copies of each value, twice its part)" : "";
+    unsigned n = processes_n(s);
+    processes_text(s, who, sizeof who);
+    if (s->opt.huge_page > HUGE_ADVISE)
+        return hugepool_fit(s->opt.huge_page, n * (s->budget / s->opt.huge_page), who);
+    uint64_t need = s->budget * n, room = memlimit_room(&limit);
+    if (need <= room)
+        return 0;
+    return dd_error(DDICT_EFULL, "%s want %s of memory%s, but %s can be had until %s", who,
+                    size_format(want, sizeof want, need), twice,
+                    size_format(have, sizeof have, room), limit);
+}
+
+/* The spill: values for which memory has no room go into files of this node, one for each manager
+ * and shadow. All files are made before anybody relies on them. */
 static int spills_make(struct supervisor *s) {
     char why[DD_ERRMSG_MAX], have[24];
     uint32_t owners = s->deal.owners;
@@ -203,10 +217,10 @@ static int spills_make(struct supervisor *s) {
     if (s->opt.spill && s->opt.huge_page > HUGE_ADVISE)
         return dd_error(-EINVAL,
                         "no spill where memory is taken from a pool of huge pages (hugepages=)");
-    for (unsigned i = 0; s->opt.spill && node_has_keys(s) && i < s->local_n; i++) {
+    for (unsigned i = 0; s->opt.spill && node_has_keys(s) && i < processes_n(s); i++) {
         struct local_manager *mgr = &s->local[i];
         mgr->spill_fd =
-            spill_create(s->opt.spill, s->opt.spill_size / owners & ~4095ull, s->local_n);
+            spill_create(s->opt.spill, s->opt.spill_size / owners & ~4095ull, processes_n(s));
         mgr->spill_ro_fd = mgr->spill_fd < 0 ? mgr->spill_fd : arena_reopen_readonly(mgr->spill_fd);
         if (mgr->spill_ro_fd >= 0)
             continue;
@@ -227,27 +241,51 @@ int port_listen(const struct supervisor *s, uint16_t *port) {
     return dd_error(fd, "can not listen for other nodes: %s", why);
 }
 
+/* Managers of a node. */
+static unsigned managers_of(const struct supervisor *s, uint32_t node) {
+    return s->managers / s->nodes + (node < s->managers % s->nodes ? 1 : 0);
+}
+
+/* With --replicas: the keyed node whose managers have their shadows here. */
+static uint32_t shadowed_node(const struct supervisor *s) {
+    return (s->node_id + s->deal.keyed - 1) % s->deal.keyed;
+}
+
+static void process_init(struct supervisor *s, struct local_manager *mgr, uint32_t number) {
+    mgr->s = s;
+    mgr->number = mgr->id = number;
+    if (s->opt.replicas > 1 && is_shadow(&s->deal, number)) {
+        mgr->shadow = true;
+        mgr->id = shadow_owner(&s->deal, number);
+    }
+    snprintf(mgr->name, sizeof mgr->name, "%smanager %u", mgr->shadow ? "the shadow of " : "",
+             mgr->id);
+    mgr->arena_fd = mgr->arena_ro_fd = mgr->spill_fd = mgr->spill_ro_fd = mgr->listen_fd =
+        mgr->sock.fd = -1;
+    mgr->unsent_end = &mgr->unsent;
+}
+
 int managers_listen(struct supervisor *s) {
-    unsigned n = s->managers / s->nodes + (s->node_id < s->managers % s->nodes ? 1 : 0);
+    unsigned n = managers_of(s, s->node_id), shadows = 0;
     if (n > DD_LOCAL_MANAGERS_MAX)
         return dd_error(-EINVAL, "%u managers on one node: at most %u can be", n,
                         DD_LOCAL_MANAGERS_MAX);
-    s->local = calloc(n, sizeof *s->local);
+    if (s->opt.replicas > 1 && node_has_keys(s))
+        shadows = managers_of(s, shadowed_node(s));
+    s->local = calloc(n + shadows, sizeof *s->local);
     if (!s->local)
         return dd_error(-ENOMEM, "no memory");
+    s->shadows = s->local + n;
     s->local_n = n;
-    for (unsigned i = 0; i < s->local_n; i++) {
-        struct local_manager *mgr = &s->local[i];
-        mgr->s = s;
-        mgr->id = s->node_id + i * s->nodes;
-        mgr->arena_fd = mgr->arena_ro_fd = mgr->spill_fd = mgr->spill_ro_fd = mgr->listen_fd =
-            mgr->sock.fd = -1;
-        mgr->unsent_end = &mgr->unsent;
-    }
+    s->shadows_n = shadows;
+    for (unsigned i = 0; i < n; i++)
+        process_init(s, &s->local[i], s->node_id + i * s->nodes);
+    for (unsigned i = 0; i < shadows; i++)
+        process_init(s, &s->shadows[i], shadow_base(&s->deal) + s->node_id + i * s->nodes);
     int e = budget_find(s);
     if (e < 0)
         return e;
-    for (unsigned i = 0; i < s->local_n && s->nodes > 1; i++) {
+    for (unsigned i = 0; i < processes_n(s) && s->nodes > 1; i++) {
         s->local[i].listen_fd = port_listen(s, &s->local[i].port);
         if (s->local[i].listen_fd < 0)
             return s->local[i].listen_fd;
@@ -281,9 +319,14 @@ static uint64_t cache_of_manager(const struct supervisor *s) {
 /* In the child: what others trust in their next life is out of reach. */
 static void unmap_others(struct supervisor *s, const struct local_manager *mgr) {
     munmap(s->status_page, sizeof *s->status_page);
-    for (unsigned i = 0; i < s->local_n; i++)
+    for (unsigned i = 0; i < processes_n(s); i++)
         if (&s->local[i] != mgr)
             shared_unmap(&s->local[i]);
+}
+
+/* Among the managers, or among the shadows of this node. */
+static unsigned local_index_of(const struct local_manager *mgr) {
+    return (unsigned)(mgr - (mgr->shadow ? mgr->s->shadows : mgr->s->local));
 }
 
 static void manager_main(struct supervisor *s, struct local_manager *mgr, int sock, pid_t parent)
@@ -298,7 +341,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* ddictd died before PR_SET_PDEATHSIG */
-    snprintf(name, sizeof name, "ddictd:%u", mgr->id);
+    snprintf(name, sizeof name, "ddictd:%u%s", mgr->id, mgr->shadow ? "s" : "");
     prctl(PR_SET_NAME, name);
     /* Slurm sends SIGTERM to every process of the step; ddictd decides when managers stop */
     signal(SIGTERM, SIG_IGN);
@@ -313,18 +356,20 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
         memlimit_find(); /* ddictd's files of it are closed now */
     unmap_others(s, mgr);
     setup.id = mgr->id;
+    setup.replicas = s->opt.replicas > 1;
+    setup.shadow = mgr->shadow;
     setup.managers = s->managers;
     setup.node_id = s->node_id;
     setup.nodes = s->nodes;
     setup.deal = s->deal;
-    setup.local_index = (unsigned)(mgr - s->local);
+    setup.local_index = local_index_of(mgr);
     snprintf(setup.node, sizeof setup.node, "%s", s->node);
     setup.arena_fd = mgr->arena_fd;
     setup.spill_fd = mgr->spill_fd;
     setup.listen_fd = mgr->listen_fd;
     setup.sup_fd = sock;
     setup.identity = s->identity;
-    setup.identity.self = mgr->id;
+    setup.identity.self = mgr->number;
     setup.identity.life = mgr->page->lives;
     /* with libfabric: the protection of what the two ends still say over TCP */
     setup.identity.wire = s->transport.all[0] ? SEAL_AUTH : s->opt.wire;
@@ -334,7 +379,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.port_high = s->opt.port_high;
     setup.provider = s->transport.all;
     setup.rma = s->transport.rma;
-    setup.place = manager_place(s, setup.local_index, &setup.place_need);
+    setup.place = manager_place(s, (unsigned)(mgr - s->local), &setup.place_need);
     setup.page = mgr->page;
     setup.ledger = mgr->ledger;
     setup.results = mgr->results;
@@ -347,25 +392,27 @@ static int manager_make(struct supervisor *s, struct local_manager *mgr) {
     struct store_options o = {.budget = s->budget,
                               .manager_id = mgr->id,
                               .managers = s->managers,
-                              .local_index = (unsigned)(mgr - s->local),
+                              .local_index = local_index_of(mgr),
                               .huge_page = s->opt.huge_page,
                               .spill = spill_size(mgr->spill_fd)};
     memcpy(o.dict_id, s->identity.dict_id, sizeof o.dict_id);
     void *page =
         mmap(NULL, sizeof *mgr->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
-        return dd_error(-errno, "no memory for the counters of manager %u", mgr->id);
+        return dd_error(-errno, "no memory for the counters of %s", mgr->name);
     mgr->page = page;
-    if (s->opt.restarts > 0) {
+    mgr->page->lease = UINT64_MAX;
+    if (s->opt.restarts > 0 || s->opt.replicas > 1) { /* by it proxies ask again, too */
         mgr->ledger = ledger_map();
         if (!mgr->ledger)
-            return dd_error(-errno, "no memory for the ledger of manager %u", mgr->id);
+            return dd_error(-errno, "no memory for the ledger of %s", mgr->name);
     }
-    if (s->opt.restarts > 0 && s->nodes > 1) {
+    /* with --replicas a shadow that takes its owner's place answers from them */
+    if ((s->opt.restarts > 0 && s->nodes > 1) || s->opt.replicas > 1) {
         page = mmap(NULL, s->managers * sizeof *mgr->results, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (page == MAP_FAILED)
-            return dd_error(-errno, "no memory for the results of manager %u", mgr->id);
+            return dd_error(-errno, "no memory for the results of %s", mgr->name);
         mgr->results = page;
     }
     mgr->arena_fd = arena_create(&o);
@@ -389,8 +436,7 @@ int manager_start(struct local_manager *mgr) {
     if (mgr->pid == 0)
         manager_main(s, mgr, pair[1], parent);
     if (mgr->pid < 0)
-        e = dd_error(e < 0 ? e : -errno, "manager %u can not be started: %s", mgr->id,
-                     strerror(errno));
+        e = dd_error(e < 0 ? e : -errno, "%s can not be started: %s", mgr->name, strerror(errno));
     if (mgr->pid < 0)
         mgr->pid = 0;
     close(pair[1]);
@@ -401,7 +447,7 @@ int managers_start(struct supervisor *s, struct manager_handlers to) {
     handlers = to;
     manager_places_find(s);
     s->memory_kills = memlimit_kills();
-    for (unsigned i = 0; i < s->local_n; i++) {
+    for (unsigned i = 0; i < processes_n(s); i++) {
         int e = manager_make(s, &s->local[i]);
         if (e == 0)
             e = manager_start(&s->local[i]);
@@ -430,7 +476,7 @@ static void manager_ended(struct local_manager *mgr, int status) {
 }
 
 void managers_reap(struct supervisor *s) {
-    for (unsigned i = 0; i < s->local_n; i++) {
+    for (unsigned i = 0; i < processes_n(s); i++) {
         int status;
         if (s->local[i].pid > 0 && waitpid(s->local[i].pid, &status, WNOHANG) == s->local[i].pid)
             manager_ended(&s->local[i], status);
@@ -443,7 +489,7 @@ static bool managers_wait(struct supervisor *s, int ms) {
     for (;;) {
         bool left = false;
         managers_reap(s);
-        for (unsigned i = 0; i < s->local_n; i++)
+        for (unsigned i = 0; i < processes_n(s); i++)
             left |= s->local[i].pid > 0;
         if (!left)
             return true;
@@ -455,17 +501,17 @@ static bool managers_wait(struct supervisor *s, int ms) {
 
 void managers_stop(struct supervisor *s) {
     struct sup_msg m = {.type = SUP_STOP};
-    managers_send(s, &m);
+    processes_send(s, &m);
     if (!managers_wait(s, s->lost ? DD_DRAIN_GRACE_MS : DD_STOP_MS)) {
-        for (unsigned i = 0; i < s->local_n; i++) {
+        for (unsigned i = 0; i < processes_n(s); i++) {
             if (s->local[i].pid <= 0)
                 continue;
-            log_warn("manager %u does not stop and is killed", s->local[i].id);
+            log_warn("%s does not stop and is killed", s->local[i].name);
             kill(s->local[i].pid, SIGKILL);
         }
         managers_wait(s, DD_STOP_MS);
     }
-    for (unsigned i = 0; i < s->local_n; i++) {
+    for (unsigned i = 0; i < processes_n(s); i++) {
         struct local_manager *mgr = &s->local[i];
         manager_socket_close(mgr);
         if (mgr->arena_fd >= 0)
@@ -481,6 +527,6 @@ void managers_stop(struct supervisor *s) {
         shared_unmap(mgr);
     }
     free(s->local);
-    s->local = NULL;
-    s->local_n = 0;
+    s->local = s->shadows = NULL;
+    s->local_n = s->shadows_n = 0;
 }

@@ -19,7 +19,8 @@ int managers_start(struct supervisor *s, struct manager_handlers to);
 /* Fork the manager over what outlives it. 0 or a negative code. */
 int manager_start(struct local_manager *mgr);
 void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds);
-void managers_send(struct supervisor *s, const struct sup_msg *m);
+void managers_send(struct supervisor *s, const struct sup_msg *m);  /* to managers alone */
+void processes_send(struct supervisor *s, const struct sup_msg *m); /* to shadows, too */
 /* A listening TCP socket, in the range of --ports where one is given. */
 int port_listen(const struct supervisor *s, uint16_t *port);
 void managers_reap(struct supervisor *s); /* SIGCHLD */

@@ -9,6 +9,7 @@
 #include "supervisor.h"
 #include "transport.h"
 #include <base/error.h>
+#include <base/shadow.h>
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODE_INFO_MAGIC 0x3644524143444444ull
+#define NODE_INFO_MAGIC 0x3744524143444444ull
 
 /* Packed: each of a thousand nodes is given the node infos of all. */
 struct node_info {
@@ -28,8 +29,10 @@ struct node_info {
     uint8_t naddr, node_n, error_n; /* error_n 0: this node can serve */
     uint8_t has_head;               /* node 0's */
     uint8_t provider_n;             /* 0: messages by TCP */
+    uint8_t replicas;               /* copies of each value */
     uint8_t key[KEY_SIZE];          /* public */
-    /* head, addresses, ports of its managers by local index, name of the node, error, provider of
+    /* head, addresses, ports of its managers by local index and of its shadows
+     * in the order of their numbers, name of the node, error, provider of
      * libfabric */
     uint8_t tail[];
 };
@@ -95,7 +98,7 @@ static const uint8_t *addresses_skip(const struct node_info *c, size_t len) {
 
 struct node_info *node_info_make(const struct supervisor *s, const char *error, size_t *len) {
     struct sockaddr_storage addr[ADDRS_MAX];
-    unsigned ports = error ? 0 : s->local_n;
+    unsigned ports = error ? 0 : processes_n(s);
     int n = s->nodes > 1 ? conn_addresses(s->node, addr, ADDRS_MAX) : 0;
     struct node_info *c =
         calloc(1, NODE_INFO_FIXED + sizeof(struct node_info_head) + ADDRS_MAX * ADDRESS_6 +
@@ -106,6 +109,7 @@ struct node_info *node_info_make(const struct supervisor *s, const char *error, 
     c->node_id = s->node_id;
     c->managers = s->managers;
     c->keyed_nodes = s->deal.keyed;
+    c->replicas = (uint8_t)s->opt.replicas;
     c->ports_n = (uint16_t)ports;
     c->control_port = s->control_port;
     c->node_n = (uint8_t)strlen(s->node);
@@ -151,8 +155,8 @@ int node_info_check(const void *bytes, size_t len, uint32_t node_id) {
     const uint8_t *ports = NULL;
     if (len >= NODE_INFO_FIXED && c->magic == NODE_INFO_MAGIC && c->node_id == node_id &&
         c->has_head == (node_id == 0) && c->naddr <= ADDRS_MAX &&
-        c->ports_n <= DD_LOCAL_MANAGERS_MAX && c->provider_n < FABRIC_NAME_MAX && c->node_n > 0 &&
-        c->node_n < NODE_NAME_MAX)
+        c->ports_n <= 2 * DD_LOCAL_MANAGERS_MAX && c->provider_n < FABRIC_NAME_MAX &&
+        c->node_n > 0 && c->node_n < NODE_NAME_MAX)
         ports = addresses_skip(c, len - NODE_INFO_FIXED);
     if (!ports || len != (size_t)(ports - (const uint8_t *)c) + c->ports_n * sizeof(uint16_t) +
                              c->node_n + c->error_n + c->provider_n)
@@ -181,12 +185,16 @@ bool node_info_error(const struct node_info *c, char *text, size_t cap) {
 }
 
 int node_info_agrees(const struct supervisor *s, const struct node_info *c) {
-    if (c->managers == s->managers && c->keyed_nodes == s->deal.keyed)
-        return 0;
-    return dd_error(
-        DDICT_EPROTO,
-        "node %u was started for %u managers with keys on %u nodes, this one for %u on %u",
-        c->node_id, c->managers, c->keyed_nodes, s->managers, s->deal.keyed);
+    if (c->managers != s->managers || c->keyed_nodes != s->deal.keyed)
+        return dd_error(
+            DDICT_EPROTO,
+            "node %u was started for %u managers with keys on %u nodes, this one for %u on %u",
+            c->node_id, c->managers, c->keyed_nodes, s->managers, s->deal.keyed);
+    if (c->replicas != s->opt.replicas)
+        return dd_error(DDICT_EPROTO,
+                        "node %u was started for %u cop%s of each value, this one for %u",
+                        c->node_id, c->replicas, c->replicas == 1 ? "y" : "ies", s->opt.replicas);
+    return 0;
 }
 
 /* What follows the addresses. */
@@ -212,6 +220,18 @@ void node_info_where(const struct node_info *c, char name[NODE_NAME_MAX], struct
     address_list_set(to->addr, &to->naddr, c, addr, c->control_port);
 }
 
+/* The number of the process whose port is the i-th in the node info of this node; UINT32_MAX: there
+ * is none, that node has other options than this one. */
+static uint32_t number_of_port(const struct supervisor *s, uint32_t node, unsigned i) {
+    unsigned managers = s->managers / s->nodes + (node < s->managers % s->nodes ? 1 : 0);
+    if (i < managers)
+        return node + i * s->nodes;
+    if (s->opt.replicas < 2)
+        return UINT32_MAX;
+    uint32_t number = shadow_base(&s->deal) + node + (i - managers) * s->nodes;
+    return number < shadow_end(&s->deal) ? number : UINT32_MAX;
+}
+
 void node_info_apply(struct supervisor *s, const struct node_info *c) {
     struct sockaddr_storage addr[ADDRS_MAX];
     struct node_address control;
@@ -232,9 +252,9 @@ void node_info_apply(struct supervisor *s, const struct node_info *c) {
     transport_heard(s, c->node_id, provider);
     node_info_where(c, node, s->control_at ? &s->control_at[c->node_id] : &control);
     for (unsigned i = 0; i < c->ports_n; i++, at += sizeof(uint16_t)) {
-        uint32_t m = c->node_id + i * s->nodes;
+        uint32_t m = number_of_port(s, c->node_id, i);
         uint16_t port;
-        if (m >= s->managers || !s->peers)
+        if (m == UINT32_MAX || !s->peers)
             break;
         memcpy(&port, at, sizeof port);
         memcpy(s->peers[m].node, node, NODE_NAME_MAX);

@@ -16,7 +16,7 @@ int node_info_check(const void *bytes, size_t len, uint32_t node_id);
 int node_info_says_exists(const void *bytes, size_t len);
 /* True: the node cannot serve, and text says why. */
 bool node_info_error(const struct node_info *c, char *text, size_t cap);
-/* 0, or DDICT_EPROTO: that node was started for other managers, or with keys on other nodes. */
+/* 0, or DDICT_EPROTO: that node was started for other managers, with keys on other nodes, or for other copies. */
 int node_info_agrees(const struct supervisor *s, const struct node_info *c);
 /* Its node's name, and where its ddictd listens. */
 void node_info_where(const struct node_info *c, char name[NODE_NAME_MAX], struct node_address *to);

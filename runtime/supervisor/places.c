@@ -26,7 +26,7 @@ void manager_places_find(struct supervisor *s) {
 const struct numa_place *manager_place(const struct supervisor *s, unsigned i, uint64_t *need) {
     const struct numa_place *p = numa_map_place(&s->places, (int)i);
     *need = 0;
-    for (unsigned k = 0; p && k < s->local_n; k++)
+    for (unsigned k = 0; p && k < processes_n(s); k++)
         if (numa_map_place(&s->places, (int)k) == p)
             *need += s->budget;
     return p;

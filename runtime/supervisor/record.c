@@ -104,7 +104,9 @@ void record_start(struct supervisor *s) {
             fputc(',', f);
         json_text(f, s->node_names[i]);
     }
-    fprintf(f, "],\"total_bytes\":%llu,\"asked\":", (unsigned long long)s->total_bytes);
+    fprintf(f,
+            "],\"total_bytes\":%llu,\"replicas\":%u,\"asked\":", (unsigned long long)s->total_bytes,
+            s->opt.replicas);
     json_text(f, s->opt.asked ? s->opt.asked : "");
     fprintf(f, ",\"wireup\":\"%s\"", how[s->opt.wireup]);
     if (s->nodes > 1) {
@@ -154,12 +156,19 @@ void record_freeze(struct supervisor *s, bool frozen, uint64_t epoch) {
 void record_note(struct supervisor *s, const struct note *n) {
     char *text = NULL;
     size_t len = 0;
-    bool full = n->kind == NOTE_FULL, restart = n->kind == NOTE_RESTART;
-    const char *event = full ? "full" : restart ? "restart" : "refused";
+    static const char *const events[] = {[NOTE_FULL] = "full",
+                                         [NOTE_REFUSED] = "refused",
+                                         [NOTE_RESTART] = "restart",
+                                         [NOTE_NODE] = "node_lost",
+                                         [NOTE_COPIES] = "copies"};
+    if (n->kind < NOTE_FULL || n->kind > NOTE_COPIES)
+        return;
+    const char *event = events[n->kind];
+    bool full = n->kind == NOTE_FULL;
     FILE *f = s->opt.record ? record_line(s, event, &text, &len) : NULL;
     if (!f)
         return;
-    if (full || restart)
+    if (n->kind != NOTE_REFUSED && n->kind != NOTE_NODE)
         fprintf(f, ",\"manager\":%u", n->manager);
     fputs(",\"node\":", f);
     json_text(f, n->node);

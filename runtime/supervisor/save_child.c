@@ -5,8 +5,10 @@
  * end. ddictd tells it to make a pass, and passes its answer to save_passes.c. If nothing moves for
  * DD_SAVE_STALL_MS it is killed, and another one is started for the next pass.
  */
+#include "coordinator.h"
 #include "life_events.h"
 #include "manager_events.h"
+#include "owner_map.h"
 #include "results.h"
 #include "save_passes.h"
 #include "supervisor.h"
@@ -79,11 +81,32 @@ static void command_answer(bool ok, const char *text) {
     save_passes_answered(child.s, &child.at);
 }
 
+/* Behind "pass" the managers of other nodes whose keys are served here, behind "publish" the nodes
+ * that wrote nothing. */
+static void command_numbers(FILE *f, const char *command) {
+    const struct supervisor *s = child.s;
+    for (uint32_t i = 0; strcmp(command, "pass") == 0 && s->owner_map && i < s->managers; i++)
+        if (i % s->nodes != s->node_id && owner_is_ours(s, i))
+            fprintf(f, " %u", i);
+    for (uint32_t i = 0; strcmp(command, "publish") == 0 && i < s->nodes; i++)
+        if (coordinator_is_lost(s, i))
+            fprintf(f, " %u", i);
+}
+
 static void command_send(const char *command) {
-    char line[32];
-    int n = snprintf(line, sizeof line, "%s\n", command);
-    if (write(child.in, line, (size_t)n) != n)
+    char *line = NULL;
+    size_t len = 0;
+    FILE *f = open_memstream(&line, &len);
+    if (f) {
+        fputs(command, f);
+        command_numbers(f, command);
+        fputc('\n', f);
+        if (fclose(f) != 0)
+            len = 0;
+    }
+    if (len == 0 || write(child.in, line, len) != (ssize_t)len)
         log_warn("`ddict save` takes no command: %s", strerror(errno));
+    free(line);
 }
 
 static void ready_handle(void) {

@@ -9,6 +9,7 @@
 #include "save_passes.h"
 
 #include "control.h"
+#include "coordinator.h"
 #include "life_events.h"
 #include "record.h"
 #include "startup_output.h"
@@ -44,6 +45,7 @@ static struct {
     /* final: the dictionary's end waits for it; again: another pass follows; over: all is done */
     bool final, again, over;
     bool stopped; /* the time for saving is over */
+    bool waits;   /* a pass begins when the keys of a lost node are served again */
     /* The pass that runs, or ran last, began after the last client had left: it has all. */
     bool has_all;
     bool hurried;
@@ -176,11 +178,18 @@ static void children_tell(struct supervisor *s, enum save_what what) {
 }
 
 static void pass_begin(struct supervisor *s) {
+    passes.step = IDLE;
+    passes.waits = !coordinator_all_served(s);
+    if (passes.waits)
+        return;
     passes.step = PASSING;
     passes.has_all = passes.final && !passes.stopped;
     passes.pass++;
     passes.began = clock_ns();
     memset(passes.got, 0, s->nodes * sizeof *passes.got);
+    for (uint32_t i = 0; i < s->nodes; i++)
+        if (coordinator_is_lost(s, i)) /* others write what it had */
+            passes.got[i] = (struct save_word){.what = SAVE_DONE, .node = i, .ok = 1};
     timer_clear(&s->timers, &passes.early);
     if (!passes.tick.pos)
         timer_arm(s, &passes.tick, DD_STEP_SAY_MS);
@@ -241,6 +250,21 @@ static void answers_check(struct supervisor *s) {
         save_child_command(s, "publish");
     } else
         pass_over(s, ok);
+}
+
+void save_passes_node_lost(struct supervisor *s, uint32_t node) {
+    if (passes.step != PASSING || passes.over)
+        return;
+    struct save_word *w = &passes.got[node];
+    *w = (struct save_word){.what = SAVE_DONE, .node = node};
+    snprintf(w->text, sizeof w->text, "it is lost");
+    passes.again |= passes.final;
+    answers_check(s);
+}
+
+void save_passes_served(struct supervisor *s) {
+    if (passes.waits && !passes.over && passes.step == IDLE)
+        pass_begin(s);
 }
 
 static void size_known(struct supervisor *s, uint64_t bytes) {

@@ -49,7 +49,11 @@ int save_passes_hear(struct supervisor *s, bool from_parent, const void *payload
 /* On node 0, when nobody uses the dictionary any more. True: the last pass runs, and
  * supervisor_end() follows. */
 bool save_passes_last_begin(struct supervisor *s);
-void save_passes_hurry(struct supervisor *s); /* SIGTERM: SIGKILL is next */
+/* On node 0, with --replicas=2: the dictionary goes on without this node, whose part of the pass that
+ * runs is not whole. */
+void save_passes_node_lost(struct supervisor *s, uint32_t node);
+void save_passes_served(struct supervisor *s); /* likewise: its keys are served by others now */
+void save_passes_hurry(struct supervisor *s);  /* SIGTERM: SIGKILL is next */
 /* How long clients may go on after SIGTERM, where wait_ms are wanted. */
 int save_passes_wait_ms(const struct supervisor *s, int wait_ms);
 void save_passes_lost(struct supervisor *s); /* the dictionary is lost */

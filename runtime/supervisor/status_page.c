@@ -40,9 +40,22 @@ failed:
 }
 
 void status_page_set(struct supervisor *s, enum status_page_state state, const char *text) {
-    if (!s->status_page || state <= s->status_page->state)
+    uint32_t bits = s->status_page ? s->status_page->state & STATUS_BITS : 0;
+    if (!s->status_page || state <= (s->status_page->state & ~STATUS_BITS))
         return;
     snprintf(s->status_page->text, sizeof s->status_page->text, "%s", text);
+    if (state & STATUS_ENDED)
+        bits = 0;
     /* Release pairs with the reader's acquire of state: a reader of the state finds its text. */
-    __atomic_store_n(&s->status_page->state, (uint32_t)state, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->status_page->state, (uint32_t)state | bits, __ATOMIC_RELEASE);
+}
+
+void status_page_lease(struct supervisor *s, uint64_t until, bool suspended) {
+    struct status_page *p = s->status_page;
+    uint32_t bits = STATUS_LEASED | (suspended ? STATUS_SUSPENDED : 0);
+    if (p->state & STATUS_ENDED)
+        return;
+    __atomic_store_n(&p->lease, until, __ATOMIC_RELAXED);
+    /* Release: who finds LEASED finds a lease. */
+    __atomic_store_n(&p->state, (p->state & ~STATUS_BITS) | bits, __ATOMIC_RELEASE);
 }

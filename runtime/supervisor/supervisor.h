@@ -11,6 +11,7 @@
  *     elect.c       --stay: is the name ours, or is there another dictionary of it
  *     managers.c    the managers: processes and sockets; manager_events.c: what they say, their
  *                   death; lives.c: starts one again; watch.c: whether they still answer;
+ *                   shadows.c: those that are backups alone may be lost;
  *                   places.c: their NUMA nodes, the GPUs; backtrace.c: where a fault was
  *     clients.c     the clients; client_attach.c: how one attaches; fork_leases.c: pages of forked
  *                   children; socket_files.c: socket files for containers
@@ -21,6 +22,8 @@
  *                   their connections; control_messages.c: what they say to each other
  *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: what
  *                   is said at the end; figures.c: the statistics of all managers
+ *     owner_map.c   --replicas: who serves the keys of each owner, and who has their second copy;
+ *                   coordinator.c: node 0 changes that when a node is lost; grants.c: leases
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
@@ -45,12 +48,16 @@
 
 #define RESTARTS_MAX 16 /* --restarts */
 struct supervisor;
-struct local_manager { /* one manager of this node, as ddictd sees it */
+struct local_manager { /* one manager or shadow of this node, as ddictd sees it */
     struct supervisor *s;
-    uint32_t id;
-    pid_t pid; /* 0: not started, or ended and waited for */
+    uint32_t id;     /* of a shadow: its owner's */
+    uint32_t number; /* base/shadow.h; of a manager its id */
+    bool shadow;
+    char name[40]; /* for sentences: "manager 3", "the shadow of manager 3" */
+    pid_t pid;     /* 0: not started, or ended and waited for */
     bool ready, gone, has_stats;
-    bool freezes; /* it has not answered the last FREEZE */
+    bool given_up; /* a shadow that is lost or not needed any more: it is not started again */
+    bool freezes;  /* it has not answered the last FREEZE */
     /* shared with the manager; outlives it */
     struct manager_page *page;
     struct ledger *ledger;   /* likewise; NULL without --restarts */
@@ -75,7 +82,7 @@ struct local_manager { /* one manager of this node, as ddictd sees it */
 enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL, REASON_ALONE };
 #define REASON_ALONE_TEXT \
     "who started it went without a word (srun, `ddict up` or slurmstepd was killed)"
-enum note_kind { NOTE_FULL = 1, NOTE_REFUSED, NOTE_RESTART };
+enum note_kind { NOTE_FULL = 1, NOTE_REFUSED, NOTE_RESTART, NOTE_NODE, NOTE_COPIES };
 struct note {               /* an event for the record; travels to node 0 */
     uint32_t kind, manager; /* enum note_kind */
     uint64_t count, used_bytes, total_bytes;
@@ -156,12 +163,17 @@ struct supervisor {
 
     struct local_manager *local; /* the managers of this node, by local index */
     unsigned local_n;
+    /* the shadows of this node, in the order of their numbers, behind the managers in the memory of
+     * `local`; without --replicas none */
+    struct local_manager *shadows;
+    unsigned shadows_n;
     struct numa_map places; /* of the managers */
     /* memlimit_kills() before there were managers, and the managers among those since */
     uint64_t memory_kills;
     /* map of this node's GPUs, once somebody asked; 0: not yet, or a negative code */
     int gpus_fd;
-    struct peer_address *peers;        /* [managers]; NULL on one node */
+    /* by number: [managers], with --replicas [shadow_end()]; NULL on one node */
+    struct peer_address *peers;
     char (*node_names)[NODE_NAME_MAX]; /* [nodes] */
 
     struct io_handler attach; /* the listening socket */
@@ -173,6 +185,12 @@ struct supervisor {
     struct tasks *tasks; /* --tasks; NULL: it ends otherwise */
 
     struct freezes *freezes;
+
+    /* --replicas=2, else NULL: who serves which keys, [managers]; node 0: the nodes that are lost;
+     * others: their lease */
+    struct owner_place *owner_map;
+    struct coordinator *coordinator;
+    struct grants *grants;
 
     struct control *control; /* NULL on one node */
     int control_fd;          /* listening; -1 on one node */
@@ -190,6 +208,10 @@ struct supervisor {
     struct attach_counts *attach_counts;
     struct note_pace strangers; /* refused by ddictd itself */
 };
+/* local[0 .. processes_n() - 1] are the managers and shadows of this node. */
+static inline unsigned processes_n(const struct supervisor *s) {
+    return s->local_n + s->shadows_n;
+}
 static inline bool node_has_keys(const struct supervisor *s) {
     return s->node_id < s->deal.keyed;
 }

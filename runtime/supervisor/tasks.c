@@ -111,6 +111,11 @@ void tasks_set(struct supervisor *s, uint32_t node, uint32_t came, uint32_t here
     tasks_check(s->tasks);
 }
 
+void tasks_node_lost(struct supervisor *s, uint32_t node) {
+    if (s->tasks)
+        tasks_set(s, node, s->tasks->nodes[node].came, 0);
+}
+
 void tasks_end(struct supervisor *s) {
     if (!s->tasks)
         return;

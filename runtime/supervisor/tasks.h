@@ -13,6 +13,7 @@ int tasks_join(struct supervisor *s, uint32_t task);
 void tasks_left(struct supervisor *s);
 /* node 0: so many of another node */
 void tasks_set(struct supervisor *s, uint32_t node, uint32_t came, uint32_t here);
+void tasks_node_lost(struct supervisor *s, uint32_t node); /* node 0: its tasks are gone */
 void tasks_end(struct supervisor *s);
 
 #endif

@@ -14,6 +14,7 @@
 
 #include "life_events.h"
 #include "managers.h"
+#include "shadows.h"
 #include "startup_output.h"
 #include "supervisor.h"
 #include <base/log.h>
@@ -70,7 +71,7 @@ static void manager_check(struct local_manager *mgr, uint64_t now) {
     uint64_t turns = __atomic_load_n(&mgr->page->turns, __ATOMIC_RELAXED);
     if (turns != mgr->turns || mgr->turned_ns == 0) {
         if (mgr->silent)
-            log_info("manager %u (pid %d) goes on", mgr->id, (int)mgr->pid);
+            log_info("%s (pid %d) goes on", mgr->name, (int)mgr->pid);
         mgr->turns = turns;
         mgr->turned_ns = now;
         mgr->pinged = mgr->silent = false;
@@ -86,17 +87,24 @@ static void manager_check(struct local_manager *mgr, uint64_t now) {
     bool slowed = s->slowed_to && (state == 'D' || state == 'S'); /* S: for a lock of one in D */
     const char *why = slowed ? SLOWED : state_text(state);
     if (!mgr->silent)
-        log_warn("manager %u on node %s (pid %d) has not answered for %u s: %s", mgr->id, s->node,
+        log_warn("%s on node %s (pid %d) has not answered for %u s: %s", mgr->name, s->node,
                  (int)mgr->pid, (unsigned)(ms / 1000), why);
     mgr->silent = true;
     if (ms < limit_ms(state, slowed))
         return;
+    if (shadow_can_go(mgr)) {
+        char text[160];
+        snprintf(text, sizeof text, "has not answered for %u s: %s", (unsigned)(ms / 1000), why);
+        shadow_lost(mgr, text);
+        shadow_kill(mgr);
+        return;
+    }
     if (!s->lost)
         s->lost_manager = mgr->id;
     if (!s->lost)
         s->lost_node = s->node_id;
-    supervisor_lost(s, "manager %u on node %s (pid %d) has not answered for %u s: %s", mgr->id,
-                    s->node, (int)mgr->pid, (unsigned)(ms / 1000), why);
+    supervisor_lost(s, "%s on node %s (pid %d) has not answered for %u s: %s", mgr->name, s->node,
+                    (int)mgr->pid, (unsigned)(ms / 1000), why);
 }
 
 static void watch_fire(struct timer *t) {
@@ -104,7 +112,8 @@ static void watch_fire(struct timer *t) {
         (struct supervisor *)(void *)((char *)t - offsetof(struct supervisor, watch));
     uint64_t now = timers_now(&s->timers);
     memory_check(s, now);
-    for (unsigned i = 0; i < s->local_n && s->stage < STAGE_ENDING; i++)
+    shadows_look(s);
+    for (unsigned i = 0; i < processes_n(s) && s->stage < STAGE_ENDING; i++)
         if (s->local[i].pid > 0)
             manager_check(&s->local[i], now);
     if (s->stage < STAGE_ENDING && timer_after(&s->timers, t, DD_MANAGER_LOOK_MS * 1000000ull) < 0)

@@ -8,12 +8,15 @@
 
 #include "gather.h"
 #include "node_info.h"
+#include "owner_map.h"
 #include "signals.h"
 #include "startup_output.h"
 #include "supervisor.h"
 #include "transport.h"
 #include <base/error.h>
 #include <base/log.h>
+#include <base/shadow.h>
+#include <launch/option_table.h>
 #include <place/place.h>
 #include <wire/auth.h>
 
@@ -38,7 +41,15 @@ static int deal_find(struct supervisor *s) {
     if (s->managers > DD_MANAGERS_MAX)
         return dd_error(-EINVAL, "%u managers with keys on %u of %u nodes make %u: at most %u",
                         s->deal.owners, keyed, s->nodes, s->managers, DD_MANAGERS_MAX);
+    if (s->opt.replicas > 1 && keyed < 2)
+        return dd_error(-EINVAL, "%s=%u needs two nodes with keys: there is one",
+                        option_rows[OPT_REPLICAS].name, s->opt.replicas);
     return 0;
+}
+
+/* Numbers of managers and shadows are below. */
+static uint32_t numbers_end(const struct supervisor *s) {
+    return s->opt.replicas > 1 ? shadow_end(&s->deal) : s->managers;
 }
 
 int wireup_place(struct supervisor *s) {
@@ -56,9 +67,11 @@ int wireup_place(struct supervisor *s) {
     }
     if ((e = deal_find(s)) < 0)
         return e;
+    if (s->opt.replicas > 1 && (e = owner_map_init(s)) < 0)
+        return e;
     s->node_names = calloc(s->nodes, NODE_NAME_MAX);
     if (s->nodes > 1)
-        s->peers = calloc(s->managers, sizeof *s->peers);
+        s->peers = calloc(numbers_end(s), sizeof *s->peers);
     if (s->nodes > 1)
         s->control_at = calloc(s->nodes, sizeof *s->control_at);
     if (s->nodes > 1)
@@ -200,6 +213,13 @@ static int node_keys_make(struct supervisor *s) {
     return 0;
 }
 
+static int peer_judge(const struct supervisor *s, uint32_t number, const char *what) {
+    if (s->peers[number].node[0])
+        return 0;
+    return dd_error(DDICT_EPROTO, "node %u serves fewer %s than it should", number % s->nodes,
+                    what);
+}
+
 static int node_infos_apply(struct supervisor *s, void **infos, size_t *lens) {
     int e = 0;
     for (uint32_t i = 0; i < s->nodes; i++) {
@@ -221,9 +241,10 @@ static int node_infos_apply(struct supervisor *s, void **infos, size_t *lens) {
     if ((e = node_keys_make(s)) < 0 || (e = transport_agree(s)) < 0)
         return e;
     for (uint32_t m = 0; s->peers && m < s->managers; m++)
-        if (!s->peers[m].node[0])
-            return dd_error(DDICT_EPROTO, "node %u serves fewer managers than it should",
-                            m % s->nodes);
+        if ((e = peer_judge(s, m, "managers")) < 0 ||
+            (s->opt.replicas > 1 && deal_owns(&s->deal, m) &&
+             (e = peer_judge(s, shadow_of(&s->deal, m), "shadows")) < 0))
+            return e;
     return 0;
 }
 

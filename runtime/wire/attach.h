@@ -74,6 +74,11 @@ enum status_page_state {
 /* Set in all states in which the dictionary does not serve any more: readers test this bit
  * alone. */
 #define STATUS_ENDED 4u
+/* Beside READY or DRAINING (PROTOCOL 13). SUSPENDED: this node has no lease, nobody reads in place.
+ * LEASED: it needs one, so a reader looks at `lease`, too: ddictd may stand still. */
+#define STATUS_SUSPENDED 8u
+#define STATUS_LEASED    16u
+#define STATUS_BITS      (STATUS_SUSPENDED | STATUS_LEASED)
 /* A page that ddictd writes and clients map read-only. Text is written before state (release, which
  * pairs with the reader's acquire). */
 struct status_page {
@@ -82,6 +87,7 @@ struct status_page {
     /* ddictd's thread id; the kernel adds FUTEX_OWNER_DIED when ddictd ends (status_page.h) */
     uint32_t keeper;
     char text[512];
+    uint64_t lease; /* where LEASED: ns of CLOCK_MONOTONIC, until then this node may serve */
 };
 
 /* This node's name: $DDICT_NODE (no Slurm, or several nodes on one host), else $SLURMD_NODENAME,

@@ -90,10 +90,11 @@ enum msg_flag {
  * the version counter before it is carried out.
  */
 enum repl_op {
-    REPL_PUT = 1,    /* key, value: in place of all values of the key */
+    REPL_PUT = 1,    /* key, value: in place of the first value of the key, or as its first */
     REPL_APPEND = 2, /* key, value: behind the last one */
     REPL_POP = 3,    /* key: without its first value, which the result keeps until REPL_TOOK */
-    REPL_DEL = 4,    /* key; also one that is not there */
+    /* aux of both, where it may have been carried out before: values of the key without it, and 1 */
+    REPL_DEL = 4, /* key; also one that is not there */
     REPL_CLEAR = 5,
     REPL_LIMIT = 6, /* key; aux: values that its queue may have */
     REPL_TOOK = 7   /* id, manager: the proxy has what it popped */

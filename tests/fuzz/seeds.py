@@ -56,14 +56,15 @@ def dump():
 
 
 def node_info():
-    def info(node, head=b"", addresses=b"", n=0, ports=(1111, 2222), name=b"n1", error=b"", provider=b""):
-        return (struct.pack("<QIIHHBBBBB", 0x3544524143444444, node, 7, len(ports), 3333, n, len(name), len(error), bool(head), len(provider)) +
+    def info(node, head=b"", addresses=b"", n=0, ports=(1111, 2222), name=b"n1", error=b"", provider=b"", replicas=1):
+        return (struct.pack("<QIIIHHBBBBBB", 0x3744524143444444, node, 7, 3, len(ports), 3333, n, len(name), len(error), bool(head), len(provider), replicas) +
                 bytes(range(32)) + head + addresses + b"".join(struct.pack("<H", p) for p in ports) + name + error + provider)
 
     four, six = b"\4\x7f\0\0\1", b"\6" + bytes(15) + b"\1" + bytes(4)
     seed("node_info", "two", b"\2" + info(2, addresses=four + six, n=2))
-    seed("node_info", "head", b"\0" + info(0, head=bytes(16) + bytes(32), addresses=four, n=1, provider=b"tcp;ofi_rxm"))
-    seed("node_info", "exists", b"\0" + info(0, head=bytes(16) + bytes(16) + struct.pack("<IIQ", 1, 1, 9)))
+    seed("node_info", "head", b"\0" + info(0, head=bytes(16) + bytes(40), addresses=four, n=1, provider=b"tcp;ofi_rxm"))
+    seed("node_info", "exists", b"\0" + info(0, head=bytes(16) + bytes(16) + struct.pack("<IIQ", 1, 1, 9) + bytes(8)))
+    seed("node_info", "shadows", b"\x82" + info(2, addresses=four, n=1, ports=(1, 2, 3, 4), replicas=2))
     seed("node_info", "error", b"\1" + info(1, error=b"no memory"))
 
 

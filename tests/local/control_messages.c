@@ -173,7 +173,8 @@ static void say(unsigned type, size_t len) {
 static void begin(void) {
     ddictd_start();
     ck_assert_int_ge(sodium_init(), 0);
-    us = (struct supervisor){.nodes = NODES,
+    us = (struct supervisor){.opt.replicas = 1,
+                             .nodes = NODES,
                              .managers = 2,
                              .deal = {.owners = 2, .nodes = NODES, .keyed = NODES},
                              .node_id = US,

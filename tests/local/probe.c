@@ -379,7 +379,7 @@ static void stay(void) {
     struct pollfd p = {.fd = 0, .events = POLLIN};
     for (;;) {
         uint32_t state = __atomic_load_n(&r.status_page->state, __ATOMIC_ACQUIRE);
-        if (state >= STATUS_GONE) {
+        if (state & STATUS_ENDED) {
             printf("status %u %s\n", state, r.status_page->text);
             return;
         }

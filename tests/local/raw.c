@@ -144,7 +144,7 @@ bool raw_next(struct raw *r, unsigned i, struct msg *m, uint8_t **data, int ms) 
         }
         if (clock_ms() >= end)
             return false;
-        if (__atomic_load_n(&r->status_page->state, __ATOMIC_ACQUIRE) >= STATUS_GONE)
+        if (__atomic_load_n(&r->status_page->state, __ATOMIC_ACQUIRE) & STATUS_ENDED)
             return false;
         uint32_t doorbell = lane_sleep_announce(&l->lane);
         if (!ring_ready(&l->lane.cq))

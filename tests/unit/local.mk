@@ -4,7 +4,7 @@ if HAVE_CHECK
 base_store_units = tests/unit/base_error tests/unit/base_clock tests/unit/base_spin \
   tests/unit/base_copy tests/unit/base_size tests/unit/base_hash tests/unit/base_user \
   tests/unit/base_io tests/unit/base_log tests/unit/base_stats tests/unit/base_text \
-  tests/unit/base_vec tests/unit/base_hashset tests/unit/store_table \
+  tests/unit/base_vec tests/unit/base_hashset tests/unit/base_shadow tests/unit/store_table \
   tests/unit/store_arena tests/unit/store_heap tests/unit/store_store tests/unit/store_reader \
   tests/unit/store_lease tests/unit/store_memlimit tests/unit/store_populate tests/unit/store_pool \
   tests/unit/store_rebuild tests/unit/store_cache tests/unit/store_spill tests/unit/store_queue \
@@ -21,6 +21,8 @@ tests_unit_base_size_LDADD = $(BASE_STORE_LIBS)
 tests_unit_base_hash_LDADD = $(BASE_STORE_LIBS)
 tests_unit_base_hash_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_base_user_LDADD = $(BASE_STORE_LIBS)
+tests_unit_base_shadow_LDADD = $(BASE_STORE_LIBS)
+tests_unit_base_shadow_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_base_io_LDADD = $(BASE_STORE_LIBS)
 tests_unit_base_log_LDADD = $(BASE_STORE_LIBS)
 tests_unit_base_stats_LDADD = $(BASE_STORE_LIBS)

@@ -4,6 +4,7 @@
 #include "unit.h"
 #include <base/defaults.h>
 #include <manager/answers.h>
+#include <manager/replica_flight.h>
 #include <manager/requests.h>
 #include <manager/results.h>
 #include <manager/stream_in.h>
@@ -76,6 +77,12 @@ int request_take(struct requester *a, const struct msg *req, const uint8_t *payl
     carried_out++;
     results_add(a, req->id, 0, req->type == MSG_POP ? &ref : NULL);
     return TAKE_DONE;
+}
+
+bool flight_attach(struct requester *a, const struct msg *req) {
+    return false;
+}
+void flight_took(struct manager *of, uint32_t proxy_id, uint64_t id) {
 }
 
 static void before(void) {
@@ -193,7 +200,57 @@ START_TEST(numbers_begin_anew) {
 }
 END_TEST
 
+/* Of a backup, which has no requesters. */
+START_TEST(what_a_backup_writes_answers_what_is_asked_again) {
+    struct store_ref ref = {.off = popped};
+    results_enter(&m, PROXY_ID, id_of(1, 4), 77, NULL);
+    results_enter(&m, PROXY_ID, id_of(2, 5), 0, &ref);
+    results_enter(&m, PROXY_ID, id_of(3, DD_RESULTS), 78, &ref); /* has none */
+    ck_assert_uint_eq(pins, 1);
+    results_leave(&m, PROXY_ID, id_of(1, 5)); /* another request had this place */
+    ck_assert_uint_eq(pins, 1);
+    ask(MSG_PUT, MSGF_AGAIN, id_of(1, 4));
+    ask(MSG_POP, MSGF_AGAIN, id_of(2, 5));
+    ck_assert(carried_out == 0 && answered == 1 && given == 1);
+    results_leave(&m, PROXY_ID, id_of(2, 5));
+    ck_assert_uint_eq(pins, 0);
+    /* sent to the backup once more: the item of before is given up */
+    results_enter(&m, PROXY_ID, id_of(4, 6), 0, &ref);
+    results_enter(&m, PROXY_ID, id_of(4, 6), 0, &ref);
+    ck_assert_uint_eq(pins, 1);
+}
+END_TEST
+
+START_TEST(a_proxy_of_a_lost_node_keeps_nothing) {
+    struct store_ref ref = {.off = popped};
+    m.knows = true;
+    ask(MSG_POP, 0, id_of(1, 0));
+    ask(MSG_POP, 0, id_of(2, 1));
+    ck_assert_uint_eq(pins, 2);
+    results_proxy_lost(&m, PROXY_ID);
+    ck_assert_uint_eq(pins, 0);
+    results_enter(&m, PROXY_ID, id_of(3, 2), 0, &ref); /* it was in flight */
+    ck_assert_uint_eq(pins, 0);
+    ck_assert(!results_connect(&m, PROXY_ID, UINT32_MAX));
+}
+END_TEST
+
+/* The map comes before a later life has pinned anything. */
+START_TEST(a_later_life_of_the_owner_keeps_nothing_for_it_either) {
+    ask(MSG_POP, 0, id_of(1, 0));
+    m.knows = false;
+    pins = 0;
+    results_proxy_lost(&m, PROXY_ID);
+    results_open(&m);
+    results_proxy_lost(&m, PROXY_ID);
+    ck_assert_uint_eq(pins, 0);
+}
+END_TEST
+
 UNIT_MAIN_WITH("manager_results", before, NULL, a_change_is_made_once_whichever_way_it_comes,
                a_put_in_pieces_is_made_once, what_has_no_result_is_carried_out_each_time,
                a_later_life_of_the_proxy_asks_for_the_results_of_the_one_before,
-               a_popped_value_is_kept_until_its_proxy_has_it, numbers_begin_anew)
+               a_popped_value_is_kept_until_its_proxy_has_it, numbers_begin_anew,
+               what_a_backup_writes_answers_what_is_asked_again,
+               a_proxy_of_a_lost_node_keeps_nothing,
+               a_later_life_of_the_owner_keeps_nothing_for_it_either)

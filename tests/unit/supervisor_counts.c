@@ -4,9 +4,13 @@
 #include "unit.h"
 #include <supervisor/control.h>
 #include <supervisor/control_inside.h>
+#include <supervisor/coordinator.h>
 #include <supervisor/figures.h>
+#include <supervisor/freeze.h>
+#include <supervisor/grants.h>
 #include <supervisor/life_events.h>
 #include <supervisor/record.h>
+#include <supervisor/save_passes.h>
 #include <supervisor/tasks.h>
 
 #include <string.h>
@@ -39,6 +43,18 @@ void ctl_conns_send(struct supervisor *sup, unsigned type, uint32_t manager, uin
 void lost_send(struct ctl_conn *cc) {
 }
 void ctl_conns_free_dead(struct control *c) {
+}
+void grants_begin(struct supervisor *sup) {
+}
+void cut_off_tell(struct ctl_conn *cc, uint32_t node) {
+}
+/* no copies: a node that is lost ends the dictionary */
+bool coordinator_node_lost(struct supervisor *sup, uint32_t node, uint64_t heard, const char *how) {
+    return false;
+}
+void freezes_node_lost(struct supervisor *sup, uint32_t node) {
+}
+void save_passes_node_lost(struct supervisor *sup, uint32_t node) {
 }
 void record_note(struct supervisor *sup, const struct note *n) {
 }

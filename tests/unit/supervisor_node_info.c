@@ -3,6 +3,7 @@
  * and nothing malformed is taken. */
 #include "unit.h"
 #include <base/error.h>
+#include <base/shadow.h>
 #include <supervisor/node_info.h>
 #include <supervisor/supervisor.h>
 #include <supervisor/transport.h>
@@ -15,6 +16,8 @@ static struct supervisor a, b; /* node 2 of 3, which packs; node 0, which takes 
 static struct local_manager managers_of_node[2];
 
 static void before(void) {
+    memset(&a, 0, sizeof a);
+    memset(&b, 0, sizeof b);
     a.nodes = b.nodes = 3;
     a.managers = b.managers = 7;
     a.node_id = 2;
@@ -37,6 +40,17 @@ static void after(void) {
     free(b.node_names);
     free(b.control_at);
     free(b.keys);
+}
+
+/* Owners 0 1 on nodes 0 1, and 3 4; node 2 has no keys, and managers 2 and 5 that forward. Shadows:
+ * 7 of 0 and 10 of 3 on node 1, 6 of 1 and 9 of 4 on node 0. */
+static void both_have_replicas(uint32_t node_id) {
+    a.deal = b.deal = (struct deal){.owners = 4, .nodes = 3, .keyed = 2};
+    a.managers = b.managers = deal_managers(&a.deal);
+    a.opt.replicas = b.opt.replicas = 2;
+    a.node_id = node_id;
+    free(b.peers);
+    b.peers = calloc(shadow_end(&b.deal), sizeof *b.peers);
 }
 
 static uint16_t port_of(const struct sockaddr_storage *s) {
@@ -65,6 +79,51 @@ START_TEST(managers_get_their_node_addresses_and_ports) {
     ck_assert_uint_eq(b.identity.dict_id[0], 0); /* only node 0's counts */
     ck_assert_mem_eq(b.keys[2], a.public_key, KEY_SIZE);
     ck_assert_ptr_null(memmem(c, len, a.secret_key, 8));
+    free(c);
+}
+END_TEST
+
+START_TEST(shadows_get_theirs) {
+    static struct local_manager four[4] = {
+        {.port = 1}, {.port = 4}, {.port = 7}, {.port = 10}}; /* their numbers */
+    size_t len;
+    both_have_replicas(1);
+    a.local = four;
+    a.shadows = four + 2;
+    a.shadows_n = 2;
+    struct node_info *c = node_info_make(&a, NULL, &len);
+    ck_assert_int_eq(node_info_check(c, len, 1), 0);
+    ck_assert_int_eq(node_info_agrees(&b, c), 0);
+    node_info_apply(&b, c);
+    for (uint32_t n = 0; n < shadow_end(&b.deal); n++) {
+        bool there = n == 1 || n == 4 || n == 7 || n == 10;
+        ck_assert_str_eq(b.peers[n].node, there ? "localhost" : "");
+        ck_assert_int_eq(b.peers[n].naddr > 0, there);
+        if (there)
+            ck_assert_uint_eq(port_of(&b.peers[n].addr[0]), n);
+    }
+    free(c);
+}
+END_TEST
+
+START_TEST(ports_that_are_nobodys_are_left) {
+    static struct local_manager many[9];
+    size_t len;
+    both_have_replicas(1);
+    a.local = many;
+    a.shadows = many + 2;
+    a.shadows_n = 7; /* numbers 7 10 13 ...: those from 12 on are none */
+    struct node_info *c = node_info_make(&a, NULL, &len);
+    node_info_apply(&b, c);
+    ck_assert_str_eq(b.peers[10].node, "localhost");
+    b.opt.replicas = 1;
+    free(b.peers);
+    b.peers = calloc(b.managers, sizeof *b.peers);
+    node_info_apply(&b, c);
+    ck_assert_str_eq(b.peers[4].node, "localhost");
+    ck_assert_int_eq(node_info_agrees(&b, c), DDICT_EPROTO);
+    ck_assert_ptr_nonnull(
+        strstr(dd_errmsg(), "node 1 was started for 2 copies of each value, this one for 1"));
     free(c);
 }
 END_TEST
@@ -195,7 +254,7 @@ START_TEST(malformed_cards_are_refused) {
 END_TEST
 
 UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports,
-               the_shortest_card_is_good, one_transport_is_agreed_on_by_all_or_none,
-               every_node_tells_where_its_ddictd_listens,
+               shadows_get_theirs, ports_that_are_nobodys_are_left, the_shortest_card_is_good,
+               one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
                the_id_and_another_dictionary_are_those_of_node_0, an_error_travels_without_ports,
                malformed_cards_are_refused)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replica_primary.h - a primary and its backup (PROTOCOL 13): the connection, over which changes in
+ * flight go in their order, and the end of that when the map has no backup any more.
+ *
+ *     SYNC, then of each key of which the backup may have what the life before had sent: its values
+ *     as they are here (REPL_DEL, LIMIT, PUT, APPEND ...); then REPL of each change in flight    <- ACK
+ */
+#ifndef DDICT_MANAGER_REPLICA_PRIMARY_H
+#define DDICT_MANAGER_REPLICA_PRIMARY_H
+
+#include "manager.h"
+
+struct sup_msg;
+struct ledger_entry;
+
+/* Nothing where this process is no primary, or has no backup. */
+int replica_primary_init(struct manager *m);
+void replica_primary_free(struct manager *m);
+/* Once a turn: send, commit what was acknowledged. True: something was committed. */
+bool replica_primary_turn(struct manager *m);
+/* SUP_MAP of its own keys; m->primary and m->flights may be gone behind it. */
+void replica_primary_map(struct manager *m, const struct sup_msg *s);
+/* A later life: the life before had sent this change (LEDGER_FLIGHT). go_on: before any request is
+ * taken. */
+void replica_primary_note(struct manager *m, struct ledger_entry *e);
+void replica_primary_go_on(struct manager *m);
+
+#endif

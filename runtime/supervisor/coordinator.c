@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* coordinator.c - the loss of a node, on node 0. */
+#include "coordinator.h"
+
+#include "control.h"
+#include "life_events.h"
+#include "owner_map.h"
+#include "save_passes.h"
+#include "startup_output.h"
+#include <base/log.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct lost_node {
+    struct supervisor *s;
+    struct timer timer; /* its lease is over then */
+    bool lost;
+};
+struct coordinator {
+    struct lost_node *node; /* [nodes] */
+};
+
+int coordinator_init(struct supervisor *s) {
+    struct coordinator *c = s->coordinator = calloc(1, sizeof *c);
+    if (c)
+        c->node = calloc(s->nodes, sizeof *c->node);
+    return c && c->node ? 0 : -ENOMEM;
+}
+
+bool coordinator_is_lost(const struct supervisor *s, uint32_t node) {
+    return s->coordinator && s->coordinator->node[node].lost;
+}
+
+bool coordinator_all_served(const struct supervisor *s) {
+    for (uint32_t i = 0; s->coordinator && i < s->managers; i++)
+        if (deal_owns(&s->deal, i) && coordinator_is_lost(s, s->owner_map[i].primary % s->nodes))
+            return false;
+    return true;
+}
+
+static bool is_on(const struct supervisor *s, uint32_t number, uint32_t node) {
+    return number != SHADOW_NONE && number % s->nodes == node;
+}
+
+/* Whether its keys are on another node that is there. */
+static bool has_copy(const struct supervisor *s, const struct owner_place *p) {
+    return p->backup != SHADOW_NONE && !coordinator_is_lost(s, p->backup % s->nodes);
+}
+
+/* The first owner whose keys are gone with this node, or `managers`. */
+static uint32_t gone_find(const struct supervisor *s, uint32_t node) {
+    uint32_t i = 0;
+    while (i < s->managers &&
+           (!deal_owns(&s->deal, i) || !is_on(s, s->owner_map[i].primary, node) ||
+            has_copy(s, &s->owner_map[i])))
+        i++;
+    return i;
+}
+
+static void keys_gone(struct supervisor *s, uint32_t node, uint32_t owner) {
+    s->lost_node = node;
+    supervisor_lost(
+        s, "node %s is lost, and so are the keys of manager %u: there was no second copy any more",
+        node_name(s, node), owner);
+}
+
+/* Its lease is over: nobody reads there any more what is read elsewhere from now on. */
+static void lease_over(struct timer *t) {
+    struct lost_node *n =
+        (struct lost_node *)(void *)((char *)t - offsetof(struct lost_node, timer));
+    struct supervisor *s = n->s;
+    uint32_t node = (uint32_t)(n - s->coordinator->node), gone = gone_find(s, node);
+    char why[256];
+    if (s->stage >= STAGE_ENDING)
+        return;
+    if (gone < s->managers) { /* its backup was given up meanwhile */
+        keys_gone(s, node, gone);
+        return;
+    }
+    for (uint32_t i = 0; i < s->managers; i++) {
+        const struct owner_place *p = &s->owner_map[i];
+        if (!deal_owns(&s->deal, i) || !is_on(s, p->primary, node))
+            continue;
+        snprintf(
+            why, sizeof why,
+            "the keys of manager %u are served by node %s, without a second copy: node %s is lost",
+            i, node_name(s, p->backup % s->nodes), node_name(s, node));
+        owner_map_change(s, i, p->backup, SHADOW_NONE, why);
+    }
+    save_passes_served(s);
+}
+
+static void backups_drop(struct supervisor *s, uint32_t node) {
+    char why[128];
+    snprintf(why, sizeof why, "node %s is lost", node_name(s, node));
+    for (uint32_t i = 0; i < s->managers; i++)
+        if (is_on(s, s->owner_map[i].backup, node))
+            owner_map_backup_lost(s, i, s->owner_map[i].epoch, why);
+}
+
+bool coordinator_can_lose(const struct supervisor *s, uint32_t node) {
+    return s->coordinator && s->stage >= STAGE_READY && gone_find(s, node) == s->managers;
+}
+
+bool coordinator_node_lost(struct supervisor *s, uint32_t node, uint64_t heard, const char *how) {
+    struct lost_node *n = s->coordinator ? &s->coordinator->node[node] : NULL;
+    struct note note = {.kind = NOTE_NODE, .manager = UINT32_MAX, .count = node};
+    uint64_t now = timers_now(&s->timers), over = heard + DD_LEASE_WAIT_MS * 1000000ull;
+    if (!coordinator_can_lose(s, node))
+        return false;
+    n->lost = true;
+    n->s = s;
+    n->timer.fire = lease_over;
+    snprintf(note.node, sizeof note.node, "%s", node_name(s, node));
+    snprintf(note.text, sizeof note.text, "node %s is lost: %s; the dictionary goes on without it",
+             note.node, how);
+    log_warn("%s", note.text);
+    startup_print("warn %s", note.text);
+    control_note(s, &note);
+    backups_drop(s, node);
+    if (timer_after(&s->timers, &n->timer, over > now ? over - now : 0) == 0)
+        return true;
+    s->lost_node = node;
+    supervisor_lost(s, "node %s is lost, and there is no memory to go on without it", note.node);
+    return true;
+}
+
+void coordinator_end(struct supervisor *s) {
+    struct coordinator *c = s->coordinator;
+    for (uint32_t i = 0; c && c->node && i < s->nodes; i++)
+        timer_clear(&s->timers, &c->node[i].timer);
+    if (c)
+        free(c->node);
+    free(c);
+    s->coordinator = NULL;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* owner_map.c - who serves the keys of each owner, and who has their second copy. */
+#include "owner_map.h"
+
+#include "managers.h"
+#include "shadows.h"
+#include "startup_output.h"
+#include <base/log.h>
+#include <base/text.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int owner_map_init(struct supervisor *s) {
+    s->owner_map = calloc(s->managers, sizeof *s->owner_map);
+    if (!s->owner_map)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < s->managers; i++)
+        s->owner_map[i] = (struct owner_place){
+            .primary = i,
+            .backup = deal_owns(&s->deal, i) ? shadow_of(&s->deal, i) : SHADOW_NONE,
+            .epoch = 1};
+    return 0;
+}
+
+bool owner_is_ours(const struct supervisor *s, uint32_t owner) {
+    uint32_t primary = s->owner_map ? s->owner_map[owner].primary : owner;
+    return primary % s->nodes == s->node_id;
+}
+
+/* --- our managers and shadows --- */
+static struct sup_msg row_message(const struct supervisor *s, uint32_t owner) {
+    const struct owner_place *p = &s->owner_map[owner];
+    return (struct sup_msg){
+        .type = SUP_MAP, .id = owner, .count = p->epoch, .pid = p->primary, .room = p->backup};
+}
+
+void owner_map_tell(struct local_manager *mgr) {
+    struct supervisor *s = mgr->s;
+    for (uint32_t i = 0; s->owner_map && i < s->managers; i++) {
+        struct sup_msg m = row_message(s, i);
+        if (s->owner_map[i].epoch > 1)
+            manager_send(mgr, &m, NULL, 0);
+    }
+}
+
+static void row_set(struct supervisor *s, uint32_t owner, const struct owner_place *to) {
+    s->owner_map[owner] = *to;
+    struct sup_msg m = row_message(s, owner);
+    processes_send(s, &m);
+    shadows_look(s);
+}
+
+/* --- changes --- */
+void owner_map_change(struct supervisor *s, uint32_t owner, uint32_t primary, uint32_t backup,
+                      const char *why) {
+    struct owner_place to = {
+        .primary = primary, .backup = backup, .epoch = s->owner_map[owner].epoch + 1};
+    struct map_word w = {.primary = primary, .backup = backup};
+    struct note n = {.kind = NOTE_COPIES, .manager = owner, .count = to.epoch};
+    /* first the others: a primary that commits alone must not be the only one that knows */
+    control_map(s, owner, to.epoch, &w, sizeof w);
+    row_set(s, owner, &to);
+    snprintf(n.node, sizeof n.node, "%s", node_name(s, primary % s->nodes));
+    snprintf(n.text, sizeof n.text, "%s", why);
+    log_warn("%s", n.text);
+    startup_print("warn %s", n.text);
+    control_note(s, &n);
+}
+
+int owner_map_heard(struct supervisor *s, const struct control_said *m) {
+    struct map_word w;
+    uint32_t end = s->owner_map ? shadow_end(&s->deal) : 0;
+    memcpy(&w, m->payload, sizeof w);
+    if (m->manager >= s->managers || w.primary >= end ||
+        (w.backup >= end && w.backup != SHADOW_NONE) ||
+        shadow_owner(&s->deal, w.primary) != m->manager)
+        return DDICT_EPROTO;
+    struct owner_place to = {.primary = w.primary, .backup = w.backup, .epoch = m->aux};
+    if (to.epoch > s->owner_map[m->manager].epoch)
+        row_set(s, m->manager, &to);
+    return 0;
+}
+
+/* --- a backup is given up --- */
+void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
+    const struct owner_place *p = &s->owner_map[owner];
+    char text[OWNER_MAP_WHY + 128];
+    if (s->stage >= STAGE_ENDING || p->epoch != epoch || p->backup == SHADOW_NONE)
+        return;
+    if (s->node_id > 0) {
+        control_drop(s, owner, epoch, why);
+        return;
+    }
+    snprintf(text, sizeof text, "the keys of manager %u have no second copy any more: %s", owner,
+             why);
+    owner_map_change(s, owner, p->primary, SHADOW_NONE, text);
+}
+
+int owner_map_drop_heard(struct supervisor *s, const struct control_said *m) {
+    char why[OWNER_MAP_WHY + 1];
+    if (!s->owner_map || m->manager >= s->managers)
+        return DDICT_EPROTO;
+    memcpy(why, m->payload, m->len);
+    why[m->len] = 0;
+    text_plain(why);
+    owner_map_backup_lost(s, m->manager, m->aux, why);
+    return 0;
+}

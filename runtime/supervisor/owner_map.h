@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * owner_map.h - with --replicas=2, who serves the keys of each owner, and who has their second copy
+ * (PROTOCOL 13). Node 0 changes it (coordinator.h); each node keeps what it was told, and tells its
+ * managers and shadows. Numbers are those of base/shadow.h.
+ */
+#ifndef DDICT_SUPERVISOR_OWNER_MAP_H
+#define DDICT_SUPERVISOR_OWNER_MAP_H
+
+#include "control.h"
+#include "supervisor.h"
+#include <base/shadow.h>
+
+struct owner_place {
+    uint32_t primary, backup; /* numbers; backup SHADOW_NONE: there is no second copy */
+    uint64_t epoch;           /* grows with each change of this row; 1 at the start */
+};
+
+struct map_word { /* payload of CTL_MAP */
+    uint32_t primary, backup;
+};
+
+int owner_map_init(struct supervisor *s); /* when managers and nodes are known; -ENOMEM */
+/* Node 0: the row of this owner from now on; why: a sentence for the log and the record. All nodes
+ * hear of it. */
+void owner_map_change(struct supervisor *s, uint32_t owner, uint32_t primary, uint32_t backup,
+                      const char *why);
+/* A manager or shadow that starts again, before SUP_GO: the rows that are not as at the start. */
+void owner_map_tell(struct local_manager *mgr);
+/* Its backup can not go on, as its primary or the ddictd of the backup says; true only in this
+ * epoch. Node 0 decides. */
+void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why);
+/* Whether a process of this node serves its keys. */
+bool owner_is_ours(const struct supervisor *s, uint32_t owner);
+
+/* Messages of other nodes: CTL_MAP of our parent, CTL_DROP of a child. */
+int owner_map_heard(struct supervisor *s, const struct control_said *m);
+int owner_map_drop_heard(struct supervisor *s, const struct control_said *m);
+#define OWNER_MAP_WHY 255u /* bytes of a sentence in CTL_DROP, at most */
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shadows.c - the shadows of this node, by the map of owners: one that is a primary is as a manager,
+ * so its loss for good is the dictionary's. One that is a backup is given up: node 0 makes a map
+ * without it, and its memory is free from then on.
+ */
+#include "shadows.h"
+
+#include "freeze.h"
+#include "life_events.h"
+#include "owner_map.h"
+#include <base/log.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+bool process_serves(const struct local_manager *mgr) {
+    return !mgr->shadow || mgr->s->owner_map[mgr->id].primary == mgr->number;
+}
+
+bool shadow_can_go(const struct local_manager *mgr) {
+    return mgr->shadow && mgr->s->stage >= STAGE_READY && !process_serves(mgr);
+}
+
+void shadow_lost(struct local_manager *mgr, const char *why) {
+    struct supervisor *s = mgr->s;
+    char text[256];
+    if (mgr->given_up)
+        return;
+    mgr->given_up = true;
+    freezes_shadow_lost(mgr);
+    if (s->stage >= STAGE_ENDING || s->owner_map[mgr->id].backup != mgr->number)
+        return;
+    snprintf(text, sizeof text, "%s on node %s %.130s", mgr->name, s->node, why);
+    log_warn("%s: the dictionary goes on without it", text);
+    owner_map_backup_lost(s, mgr->id, s->owner_map[mgr->id].epoch, text);
+}
+
+void shadow_kill(struct local_manager *mgr) {
+    mgr->given_up = true;
+    freezes_shadow_lost(mgr);
+    kill(mgr->pid, SIGKILL);
+}
+
+void shadows_look(struct supervisor *s) {
+    for (unsigned i = 0; i < s->shadows_n; i++) {
+        struct local_manager *mgr = &s->shadows[i];
+        const struct owner_place *place = &s->owner_map[mgr->id];
+        if (place->primary == mgr->number && mgr->given_up)
+            supervisor_lost(s,
+                            "manager %u is lost with its node, and %s on node %s was lost before",
+                            mgr->id, mgr->name, s->node);
+        if (mgr->pid > 0 && place->primary != mgr->number && place->backup != mgr->number)
+            shadow_kill(mgr);
+    }
+}
+
+static void fd_close(int *fd) {
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void shadow_forget(struct local_manager *mgr) {
+    fd_close(&mgr->arena_fd);
+    fd_close(&mgr->arena_ro_fd);
+    fd_close(&mgr->spill_fd);
+    fd_close(&mgr->spill_ro_fd);
+    fd_close(&mgr->listen_fd);
+}

@@ -1,0 +1,699 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manager_backup.c - the shadow of an owner over a real arena, with a primary and a proxy made by
+ * hand: it carries out what the primary sends, in order, acknowledges it, serves nobody until it is
+ * promoted, and then answers as the primary would have.
+ */
+#include "unit.h"
+#include <base/clock.h>
+#include <base/shadow.h>
+#include <manager/faults.h>
+#include <manager/main_loop.h>
+#include <manager/replica_backup.h>
+#include <manager/results.h>
+#include <manager/supmsg.h>
+#include <store/spill_file.h>
+#include <wire/conn.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum {
+    OWNER = 0,
+    PROXY = 1,
+    MEMORY = 32 << 20,
+    WAIT_MS = 20000,
+    LARGE = 3 << 20,
+    SPILL = 256 << 20
+};
+
+static const struct deal deal = {.owners = 2, .nodes = 2, .keyed = 2};
+static uint8_t keys[2][KEY_SIZE];
+static struct manager m;
+static struct manager_setup setup;
+static struct manager_page page;
+static struct results *results;
+static struct sockaddr_storage address;
+static int supervisor_fd;
+
+struct end { /* of the primary, or of a proxy */
+    struct conn *c;
+    struct conn_identity me;
+    bool up, down;
+    uint64_t sent; /* REPL */
+    struct msg last;
+    uint8_t value[256]; /* payload of the last message */
+    unsigned messages;
+};
+static struct end primary, proxy;
+
+/* --- turns --- */
+static void turn(void) {
+    m.now = clock_ns();
+    share_begin(&m);
+    ck_assert_int_ge(io_wait(m.epoll_fd, 1), 0);
+    manager_work(&m);
+    ck_assert(!m.stopping);
+}
+#define UNTIL(cond)                                                     \
+    do {                                                                \
+        uint64_t end_ms_ = clock_ms() + WAIT_MS;                        \
+        while (!(cond)) {                                               \
+            ck_assert_msg(clock_ms() < end_ms_, "not in time: " #cond); \
+            turn();                                                     \
+        }                                                               \
+    } while (0)
+static void turns(unsigned n) {
+    while (n-- > 0)
+        turn();
+}
+
+/* --- an end --- */
+static void end_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) {
+    ((struct end *)arg)->up = true;
+}
+static int end_message(struct conn *c, void *arg, const struct msg *r, void *payload) {
+    struct end *e = arg;
+    size_t n = r->len - MSG_HEADER;
+    e->last = *r;
+    memcpy(e->value, payload, n < sizeof e->value ? n : sizeof e->value);
+    e->messages++;
+    return 0;
+}
+static void end_down(struct conn *c, void *arg, int code) {
+    ((struct end *)arg)->down = true;
+}
+static const struct conn_ops end_ops = {.up = end_up, .message = end_message, .down = end_down};
+
+static void end_open(struct end *e, enum conn_role role, uint32_t self, uint64_t group) {
+    conn_free(e->c);
+    *e = (struct end){.me = {.keys = (const uint8_t(*)[KEY_SIZE])keys,
+                             .nodes = 2,
+                             .self = self,
+                             .group = group,
+                             .life = 1}};
+    ck_assert_int_eq(
+        conn_open(&e->c, m.epoll_fd, &e->me, role, setup.identity.self, &address, 1, &end_ops, e),
+        0);
+}
+
+static void sync_send(uint64_t epoch) {
+    struct msg r = {.type = MSG_SYNC, .manager = OWNER, .aux = epoch};
+    ck_assert_int_eq(conn_send(primary.c, &r, NULL, 0, NULL, 0, NULL, NULL), 0);
+}
+static void primary_open(uint64_t group) {
+    end_open(&primary, ROLE_REPLICA, OWNER, group);
+    sync_send(1);
+}
+
+static void repl_send(struct msg r, const char *key, const char *value) {
+    uint8_t bytes[512];
+    r.type = MSG_REPL;
+    r.key_len = key ? (uint32_t)strlen(key) : 0;
+    if (!(r.flags & MSGF_STREAM))
+        r.val_len = value ? strlen(value) : 0;
+    memcpy(bytes, key ? key : "", r.key_len);
+    memcpy(bytes + r.key_len, value ? value : "", value ? strlen(value) : 0);
+    primary.sent++;
+    ck_assert_int_eq(conn_send(primary.c, &r, bytes, r.key_len + (value ? strlen(value) : 0), NULL,
+                               0, NULL, NULL),
+                     0);
+}
+static void repl(enum repl_op op, const char *key, const char *value) {
+    repl_send((struct msg){.status = (int32_t)op}, key, value);
+}
+static void acknowledged(void) {
+    UNTIL(primary.last.type == MSG_ACK && primary.last.aux == primary.sent);
+    ck_assert_int_eq(primary.last.status, 0);
+}
+
+static uint8_t pattern(size_t i) {
+    return (uint8_t)(i * 131 + (i >> 8));
+}
+/* Pieces of a value from byte `at` to `end`. */
+static void pieces_send(uint64_t at, uint64_t end, uint64_t len) {
+    static uint8_t piece[DD_MSG_PIECE];
+    while (at < end) {
+        size_t n = end - at < sizeof piece ? end - at : sizeof piece;
+        struct msg r = {.type = MSG_DATA, .aux = at, .flags = at + n == len ? MSGF_LAST : 0};
+        for (size_t i = 0; i < n; i++)
+            piece[i] = pattern(at + i);
+        ck_assert_int_eq(conn_send(primary.c, &r, piece, n, NULL, 0, NULL, NULL), 0);
+        at += n;
+    }
+}
+
+/* --- what is there --- */
+static bool is_there(const char *key, const char *value) {
+    struct store_ref ref;
+    if (store_find(m.store, key, (uint32_t)strlen(key), &ref) < 0)
+        return !value;
+    return value && item_len(ref.item) == strlen(value) &&
+           memcmp(ref.value, value, strlen(value)) == 0;
+}
+static uint64_t values_behind(const char *key, uint64_t *most) {
+    struct store_queue q;
+    store_queue_look(m.store, key, (uint32_t)strlen(key), key_hash(key, strlen(key)), &q);
+    if (most)
+        *most = q.most;
+    return q.more;
+}
+static uint64_t used(void) {
+    while (store_work(m.store))
+        continue;
+    store_reclaim(m.store);
+    return store_header(m.store)->used_bytes;
+}
+
+static void map_send(uint64_t epoch, uint32_t number, uint32_t backup) {
+    struct sup_msg s = {
+        .type = SUP_MAP, .id = OWNER, .count = epoch, .pid = number, .room = backup};
+    ck_assert_int_eq(sup_send(supervisor_fd, &s, NULL, 0), 0);
+}
+
+/* --- */
+static void shadow_open(void) {
+    m = (struct manager){0};
+    manager_begin(&m, &setup);
+    m.numa_node = -1;
+    ck_assert_int_eq(manager_open(&m), 0);
+}
+static void shadow_close(void) {
+    manager_close(&m);
+    close(m.epoll_fd);
+    close(m.spill.fd);
+}
+
+/* A process that accepts keeps one for want of others (conn_take_ready()), each life its own. */
+static bool spare_old[64];
+static void spares_look(bool end) {
+    for (int fd = 3; fd < 64; fd++) {
+        char name[32], to[32] = "";
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        bool is = readlink(name, to, sizeof to - 1) > 0 && strcmp(to, "/dev/null") == 0;
+        if (!end)
+            spare_old[fd] = is;
+        else if (is && !spare_old[fd])
+            close(fd);
+    }
+}
+
+static void before(void) {
+    struct store_options o = {.budget = MEMORY, .managers = 2};
+    struct sockaddr_in *in = (struct sockaddr_in *)(void *)&address;
+    uint16_t port;
+    int pair[2];
+    spares_look(false);
+    results =
+        mmap(NULL, 2 * sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(results, MAP_FAILED);
+    *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    supervisor_fd = pair[1];
+    setup = (struct manager_setup){.id = OWNER,
+                                   .managers = 2,
+                                   .node_id = 1,
+                                   .nodes = 2,
+                                   .replicas = true,
+                                   .shadow = true,
+                                   .deal = deal,
+                                   .node = "n",
+                                   .spill_fd = -1,
+                                   .connections = 1,
+                                   .provider = "",
+                                   .sup_fd = pair[0],
+                                   .page = &page,
+                                   .results = results,
+                                   .cache = UINT64_MAX,
+                                   .identity = {.keys = (const uint8_t(*)[KEY_SIZE])keys,
+                                                .nodes = 2,
+                                                .life = 1,
+                                                .self = shadow_of(&deal, OWNER)}};
+    page = (struct manager_page){.lives = 1, .lease = UINT64_MAX};
+    ck_assert_int_ge(setup.listen_fd = conn_listen(&address, &port), 0);
+    in->sin_port = htons(port);
+    ck_assert_int_ge(setup.arena_fd = arena_create(&o), 0);
+    shadow_open();
+}
+static void after(void) {
+    conn_free(primary.c);
+    conn_free(proxy.c);
+    shadow_close();
+    close(setup.arena_fd);
+    close(setup.listen_fd);
+    close(setup.sup_fd);
+    close(supervisor_fd);
+    spares_look(true);
+    munmap(results, 2 * sizeof *results);
+}
+
+START_TEST(changes_are_carried_out_in_order_and_acknowledged) {
+    uint64_t most;
+    primary_open(1);
+    repl(REPL_PUT, "a", "one");
+    repl(REPL_PUT, "a", "two");
+    repl(REPL_PUT, "b", "gone");
+    repl(REPL_DEL, "b", NULL);
+    repl(REPL_DEL, "never there", NULL);
+    repl_send((struct msg){.status = REPL_LIMIT, .aux = 5}, "q", NULL);
+    repl(REPL_APPEND, "q", "first");
+    repl(REPL_APPEND, "q", "second");
+    repl(REPL_APPEND, "q", "third");
+    repl(REPL_POP, "q", NULL);
+    acknowledged();
+    ck_assert(is_there("a", "two") && is_there("b", NULL) && is_there("q", "second"));
+    ck_assert_uint_eq(values_behind("q", &most), 1);
+    ck_assert_uint_eq(most, 5);
+    repl(REPL_CLEAR, NULL, NULL);
+    repl(REPL_PUT, "c", "");
+    acknowledged();
+    ck_assert(is_there("a", NULL) && is_there("q", NULL) && is_there("c", ""));
+}
+END_TEST
+
+START_TEST(many_changes_have_few_acknowledgements) {
+    char value[32];
+    primary_open(1);
+    UNTIL(primary.up);
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(value, sizeof value, "%u", i);
+        repl(REPL_PUT, "k", value);
+    }
+    acknowledged();
+    ck_assert(is_there("k", "999"));
+    ck_assert_uint_lt(primary.messages, 100);
+}
+END_TEST
+
+START_TEST(versions_stay_above_those_of_the_primary) {
+    struct store_ref ref;
+    primary_open(1);
+    repl_send((struct msg){.status = REPL_PUT, .version = 5000}, "a", "x");
+    acknowledged();
+    ck_assert_int_eq(store_find(m.store, "a", 1, &ref), 0);
+    ck_assert_uint_eq(ref.item->version, 5001);
+}
+END_TEST
+
+START_TEST(a_value_in_pieces_is_there_with_its_last) {
+    struct store_ref ref;
+    primary_open(1);
+    repl_send((struct msg){.status = REPL_PUT, .flags = MSGF_STREAM, .val_len = LARGE, .tag = 3},
+              "large", NULL);
+    pieces_send(0, LARGE / 2, LARGE);
+    turns(50);
+    ck_assert(primary.messages == 0 && is_there("large", NULL));
+    pieces_send(LARGE / 2, LARGE, LARGE);
+    repl(REPL_PUT, "behind", "it");
+    acknowledged();
+    ck_assert_int_eq(store_find(m.store, "large", 5, &ref), 0);
+    ck_assert(item_len(ref.item) == LARGE && ref.item->tag == 3 && is_there("behind", "it"));
+    for (size_t i = 0; i < LARGE; i++)
+        ck_assert_uint_eq(ref.value[i], pattern(i));
+}
+END_TEST
+
+START_TEST(what_may_have_been_carried_out_is_judged_by_the_number_of_values) {
+    struct msg append = {.status = REPL_APPEND}, pop = {.status = REPL_POP};
+    struct msg large = {.status = REPL_APPEND, .flags = MSGF_STREAM, .val_len = LARGE};
+    primary_open(1);
+    for (int i = 0; i < 2; i++) {
+        append.aux = 1;
+        repl_send(append, "q", "one");
+        large.aux = 2;
+        repl_send(large, "q", NULL);
+        pieces_send(0, LARGE, LARGE);
+    }
+    append.aux = 3;
+    repl_send(append, "q", "three");
+    acknowledged();
+    ck_assert(is_there("q", "one"));
+    ck_assert_uint_eq(values_behind("q", NULL), 2);
+    pop.aux = 4;
+    repl_send(pop, "q", NULL);
+    repl_send(pop, "q", NULL);
+    pop.aux = 3;
+    repl_send(pop, "q", NULL);
+    acknowledged();
+    ck_assert(is_there("q", "three"));
+}
+END_TEST
+
+START_TEST(the_beginning_of_a_value_is_freed_with_its_connection) {
+    primary_open(1);
+    repl(REPL_PUT, "a", "x"); /* takes the page of small values */
+    repl(REPL_DEL, "a", NULL);
+    acknowledged();
+    uint64_t free_before = used();
+    repl_send((struct msg){.status = REPL_PUT, .flags = MSGF_STREAM, .val_len = LARGE}, "large",
+              NULL);
+    pieces_send(0, LARGE / 2, LARGE);
+    UNTIL(used() > free_before);
+    struct end old = primary;
+    primary.c = NULL;
+    primary_open(2); /* ends the one before */
+    repl(REPL_PUT, "a", "x");
+    acknowledged();
+    turns(5);
+    conn_free(old.c);
+    repl(REPL_DEL, "a", NULL);
+    acknowledged();
+    ck_assert(is_there("large", NULL));
+    ck_assert_uint_lt(used(), free_before + LARGE / 8);
+}
+END_TEST
+
+START_TEST(an_older_connection_of_the_primary_comes_too_late) {
+    primary_open(7);
+    repl(REPL_PUT, "a", "new");
+    acknowledged();
+    struct end newer = primary;
+    primary.c = NULL;
+    primary_open(6);
+    repl(REPL_PUT, "a", "old");
+    UNTIL(primary.down);
+    ck_assert(is_there("a", "new"));
+    conn_free(newer.c);
+}
+END_TEST
+
+START_TEST(only_its_primary_is_heard) {
+    end_open(&primary, ROLE_REPLICA, PROXY, 1);
+    sync_send(1);
+    UNTIL(primary.down);
+    end_open(&proxy, ROLE_DATA, PROXY, 1);
+    UNTIL(proxy.down);
+    primary_open(1);
+    repl(REPL_PUT, "a", "x");
+    acknowledged();
+}
+END_TEST
+
+START_TEST(what_breaks_the_rules_ends_the_connection) {
+    static const struct {
+        struct msg m;
+        const char *key, *value;
+    } bad[] = {{{.status = REPL_PUT}, NULL, "value"},
+               {{.status = REPL_CLEAR}, "key", NULL},
+               {{.status = REPL_POP}, "key", "value"},
+               {{.status = REPL_DEL, .id = 5, .manager = 2}, "key", NULL}};
+    for (unsigned i = 0; i < sizeof bad / sizeof *bad; i++) {
+        primary_open(i);
+        repl_send(bad[i].m, bad[i].key, bad[i].value);
+        UNTIL(primary.down);
+    }
+    end_open(&primary, ROLE_REPLICA, OWNER, 20);
+    repl(REPL_PUT, "a", "without SYNC");
+    UNTIL(primary.down);
+    primary_open(21);
+    pieces_send(0, 10, 10); /* of no value */
+    UNTIL(primary.down);
+    ck_assert(is_there("a", NULL));
+}
+END_TEST
+
+START_TEST(an_epoch_that_is_newer_waits_for_the_map_and_an_older_one_is_refused) {
+    end_open(&primary, ROLE_REPLICA, OWNER, 1);
+    sync_send(3);
+    repl(REPL_PUT, "a", "x");
+    turns(50);
+    ck_assert(primary.up && !primary.down && primary.messages == 0 && is_there("a", NULL));
+    map_send(3, OWNER, setup.identity.self);
+    acknowledged();
+    ck_assert(is_there("a", "x"));
+    primary_open(2); /* of epoch 1 */
+    UNTIL(primary.down);
+}
+END_TEST
+
+START_TEST(a_backup_that_was_dropped_ends_the_connection) {
+    primary_open(1);
+    repl(REPL_PUT, "a", "x");
+    acknowledged();
+    map_send(2, OWNER, SHADOW_NONE);
+    UNTIL(primary.down);
+    end_open(&primary, ROLE_REPLICA, OWNER, 2);
+    sync_send(2);
+    UNTIL(primary.down);
+    ck_assert(replica_backup_is(&m));
+}
+END_TEST
+
+START_TEST(without_room_it_says_so_and_drops_the_rest) {
+    primary_open(1);
+    for (unsigned i = 0; i < MEMORY / LARGE + 1; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        repl_send((struct msg){.status = REPL_PUT, .flags = MSGF_STREAM, .val_len = LARGE}, key,
+                  NULL);
+        pieces_send(0, LARGE, LARGE);
+    }
+    UNTIL(primary.last.type == MSG_ACK && primary.last.status < 0);
+    ck_assert_int_eq(primary.last.status, DDICT_EFULL);
+    ck_assert_uint_lt(primary.last.aux, primary.sent);
+    ck_assert_uint_gt(primary.last.aux, 5);
+    repl(REPL_DEL, "0", NULL);
+    turns(50);
+    ck_assert(!primary.down);
+    struct store_ref ref;
+    ck_assert_int_eq(store_find(m.store, "0", 1, &ref), 0);
+}
+END_TEST
+
+/* Memory is full again and again, and the disk makes room: each waits, in order. */
+START_TEST(with_a_spill_it_waits_for_room) {
+    struct store_options o = {.budget = MEMORY, .managers = 2, .spill = SPILL};
+    char key[16];
+    shadow_close();
+    close(setup.arena_fd);
+    ck_assert_int_ge(setup.spill_fd = spill_create(".", SPILL, 1), 0);
+    ck_assert_int_ge(setup.arena_fd = arena_create(&o), 0);
+    shadow_open();
+    primary_open(1);
+    for (unsigned i = 0; i < 40; i++) {
+        snprintf(key, sizeof key, "%u", i);
+        repl_send((struct msg){.status = REPL_PUT, .flags = MSGF_STREAM, .val_len = LARGE}, key,
+                  NULL);
+        pieces_send(0, LARGE, LARGE);
+        for (unsigned n = 0; n < 200; n++)
+            repl(REPL_PUT, n % 2 ? "even" : "odd", key);
+        repl_send((struct msg){.status = REPL_PUT, .flags = MSGF_STREAM, .val_len = LARGE}, key,
+                  NULL);
+        pieces_send(0, LARGE, LARGE);
+        turn();
+    }
+    acknowledged();
+    for (unsigned i = 0; i < 40; i++) {
+        struct store_ref ref;
+        snprintf(key, sizeof key, "%u", i);
+        ck_assert_int_eq(store_find(m.store, key, (uint32_t)strlen(key), &ref), 0);
+        ck_assert_uint_eq(item_len(ref.item), LARGE);
+    }
+    ck_assert_uint_gt(store_header(m.store)->spill_items, 10);
+    close(setup.spill_fd);
+}
+END_TEST
+
+/* --- promotion --- */
+static void proxy_ask(struct msg r, const char *key, const char *value) {
+    uint8_t bytes[512];
+    unsigned messages = proxy.messages;
+    r.key_len = (uint32_t)strlen(key);
+    r.val_len = value ? strlen(value) : r.type == MSG_POP || r.type == MSG_GET ? 1 << 20 : 0;
+    r.version = r.type == MSG_POP ? 1 << 20 : 0;
+    memcpy(bytes, key, r.key_len);
+    memcpy(bytes + r.key_len, value ? value : "", value ? r.val_len : 0);
+    ck_assert_int_eq(
+        conn_send(proxy.c, &r, bytes, r.key_len + (value ? r.val_len : 0), NULL, 0, NULL, NULL), 0);
+    UNTIL(proxy.messages > messages);
+    ck_assert_uint_eq(proxy.last.id, r.id);
+}
+static bool proxy_has(const char *value) {
+    return proxy.last.status == 0 && proxy.last.val_len == strlen(value) &&
+           memcmp(proxy.value, value, strlen(value)) == 0;
+}
+/* A key of the owner. */
+static const char *key_own(void) {
+    static char key[64];
+    for (unsigned i = 0;; i++) {
+        snprintf(key, sizeof key, "key %u", i);
+        if (deal_owner(&deal, key_hash(key, strlen(key))) == OWNER)
+            return key;
+    }
+}
+static uint64_t id_of(uint32_t number, uint32_t place) {
+    return (uint64_t)number << 32 | place;
+}
+static void promote(void) {
+    map_send(2, setup.identity.self, SHADOW_NONE);
+    UNTIL(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 9);
+}
+
+START_TEST(when_promoted_it_serves_and_answers_from_results) {
+    const char *key = key_own();
+    primary_open(1);
+    repl_send((struct msg){.status = REPL_APPEND, .id = id_of(1, 0), .manager = PROXY}, key, "one");
+    repl_send((struct msg){.status = REPL_APPEND, .id = id_of(2, 1), .manager = PROXY}, key, "two");
+    repl_send((struct msg){.status = REPL_POP, .id = id_of(3, 2), .manager = PROXY}, key, NULL);
+    repl_send((struct msg){.status = REPL_POP, .id = id_of(4, 3), .manager = PROXY}, key, NULL);
+    repl_send((struct msg){.status = REPL_TOOK, .id = id_of(3, 2), .manager = PROXY}, NULL, NULL);
+    repl_send((struct msg){.status = REPL_PUT, .id = id_of(5, 4), .manager = PROXY}, key, "put");
+    repl_send((struct msg){.status = REPL_PUT, .flags = MSGF_STREAM, .val_len = LARGE}, key, NULL);
+    pieces_send(0, 1000, LARGE);
+    primary.sent--; /* not complete, and forgotten */
+    acknowledged();
+    uint64_t version = store_header(m.store)->version;
+    promote();
+    UNTIL(primary.down);
+    ck_assert_uint_gt(store_header(m.store)->version, version + UINT32_MAX);
+    proxy_ask((struct msg){.type = MSG_POP, .flags = MSGF_HOP | MSGF_AGAIN, .id = id_of(4, 3)}, key,
+              NULL);
+    ck_assert(proxy_has("two"));
+    proxy_ask((struct msg){.type = MSG_PUT, .flags = MSGF_HOP | MSGF_AGAIN, .id = id_of(5, 4)}, key,
+              "put");
+    ck_assert_int_eq(proxy.last.status, 0);
+    proxy_ask((struct msg){.type = MSG_GET, .flags = MSGF_HOP, .id = id_of(6, DD_RESULTS)}, key,
+              NULL);
+    ck_assert(proxy_has("put"));
+    ck_assert_uint_eq(proxy.last.version, results[PROXY].at[4].version);
+    /* not done before: it is done now */
+    proxy_ask((struct msg){.type = MSG_DEL, .flags = MSGF_HOP | MSGF_AGAIN, .id = id_of(7, 5)}, key,
+              NULL);
+    ck_assert(proxy.last.status == 0 && is_there(key, NULL));
+    /* who had seen events of the primary missed some */
+    struct msg events = {.type = MSG_EVENTS,
+                         .flags = MSGF_HOP | MSGF_WAIT,
+                         .manager = OWNER,
+                         .id = id_of(8, DD_RESULTS),
+                         .version = 77,
+                         .aux = 1000000};
+    ck_assert_int_eq(conn_send(proxy.c, &events, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(proxy.last.id == events.id);
+    ck_assert_uint_gt(proxy.last.version, 0);
+}
+END_TEST
+
+START_TEST(without_a_lease_nothing_is_taken) {
+    const char *key = key_own();
+    promote();
+    UNTIL(proxy.up);
+    page.lease = 1;
+    struct msg r = {.type = MSG_DEL, .flags = MSGF_HOP, .id = 1, .key_len = (uint32_t)strlen(key)};
+    ck_assert_int_eq(conn_send(proxy.c, &r, key, r.key_len, NULL, 0, NULL, NULL), 0);
+    turns(50);
+    ck_assert(!manager_may_serve(&m) && proxy.messages == 0 && !proxy.down);
+    page.lease = UINT64_MAX - 1;
+    UNTIL(proxy.messages == 1);
+    ck_assert_int_eq(proxy.last.status, DDICT_ENOKEY);
+}
+END_TEST
+
+/* --- a later life --- */
+static void shadow_dies(void) {
+    struct sup_msg s = {.type = SUP_GO};
+    shadow_close();
+    conn_free(primary.c);
+    conn_free(proxy.c);
+    primary.c = proxy.c = NULL;
+    page.lives++;
+    shadow_open();
+    ck_assert(!m.knows);
+    ck_assert_int_eq(sup_send(supervisor_fd, &s, NULL, 0), 0);
+    UNTIL(m.knows);
+}
+
+START_TEST(a_later_life_goes_on_where_the_one_before_was) {
+    const char *key = key_own();
+    primary_open(1);
+    repl(REPL_PUT, key, "value");
+    repl_send((struct msg){.status = REPL_POP, .id = id_of(1, 1), .manager = PROXY}, key, NULL);
+    acknowledged();
+    shadow_dies();
+    primary_open(1);
+    repl(REPL_PUT, key, "next");
+    acknowledged();
+    promote();
+    proxy_ask((struct msg){.type = MSG_POP, .flags = MSGF_HOP | MSGF_AGAIN, .id = id_of(1, 1)}, key,
+              NULL);
+    ck_assert(proxy_has("value"));
+    proxy_ask((struct msg){.type = MSG_GET, .flags = MSGF_HOP, .id = id_of(2, DD_RESULTS)}, key,
+              NULL);
+    ck_assert(proxy_has("next"));
+}
+END_TEST
+
+/* It has made the change, and dies before it writes the result. */
+static void dies_with(enum repl_op op, uint64_t id, const char *value) {
+    int status;
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        faults =
+            (struct faults){.on = true, .die_step = STEP_CHANGED, .die_steps = 1, .die_code = 7};
+        repl_send((struct msg){.status = (int32_t)op, .id = id, .manager = PROXY}, key_own(),
+                  value);
+        turns(1000);
+        _exit(1);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(WEXITSTATUS(status), 7);
+    shadow_dies();
+}
+
+START_TEST(a_death_between_a_change_and_its_result_loses_neither) {
+    const char *key = key_own();
+    primary_open(1);
+    repl(REPL_APPEND, key, "one");
+    acknowledged();
+    dies_with(REPL_APPEND, id_of(1, 1), "two");
+    primary_open(1);
+    repl(REPL_PUT, "other", "value");
+    acknowledged();
+    dies_with(REPL_POP, id_of(2, 2), NULL);
+    promote();
+    proxy_ask((struct msg){.type = MSG_POP, .flags = MSGF_HOP | MSGF_AGAIN, .id = id_of(2, 2)}, key,
+              NULL);
+    ck_assert(proxy_has("one"));
+    proxy_ask((struct msg){.type = MSG_PUT,
+                           .flags = MSGF_HOP | MSGF_AGAIN | MSGF_APPEND,
+                           .id = id_of(1, 1)},
+              key, "two");
+    ck_assert_int_eq(proxy.last.status, 0);
+    ck_assert(is_there(key, "two"));
+    ck_assert_uint_eq(values_behind(key, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_later_life_of_a_primary_is_told_by_the_map_before_it_serves) {
+    promote();
+    UNTIL(proxy.up);
+    map_send(2, setup.identity.self, SHADOW_NONE);
+    shadow_dies();
+    ck_assert(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 10);
+    proxy_ask((struct msg){.type = MSG_GET, .flags = MSGF_HOP, .id = id_of(1, DD_RESULTS)},
+              key_own(), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_ENOKEY);
+}
+END_TEST
+
+UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order_and_acknowledged,
+               many_changes_have_few_acknowledgements, versions_stay_above_those_of_the_primary,
+               a_value_in_pieces_is_there_with_its_last,
+               what_may_have_been_carried_out_is_judged_by_the_number_of_values,
+               the_beginning_of_a_value_is_freed_with_its_connection,
+               an_older_connection_of_the_primary_comes_too_late, only_its_primary_is_heard,
+               what_breaks_the_rules_ends_the_connection,
+               an_epoch_that_is_newer_waits_for_the_map_and_an_older_one_is_refused,
+               a_backup_that_was_dropped_ends_the_connection,
+               without_room_it_says_so_and_drops_the_rest, with_a_spill_it_waits_for_room,
+               when_promoted_it_serves_and_answers_from_results, without_a_lease_nothing_is_taken,
+               a_later_life_goes_on_where_the_one_before_was,
+               a_death_between_a_change_and_its_result_loses_neither,
+               a_later_life_of_a_primary_is_told_by_the_map_before_it_serves)

@@ -1,0 +1,1034 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manager_replicas.c - a primary and its backup, both real and in one process, with a client and a
+ * proxy made by hand: a change is made and answered when it is on both, in order, once, and whatever
+ * breaks on the way, both have the same in the end.
+ */
+#include "unit.h"
+#include <base/clock.h>
+#include <base/hash.h>
+#include <base/shadow.h>
+#include <manager/lanes.h>
+#include <manager/ledger.h>
+#include <manager/main_loop.h>
+#include <manager/recovery.h>
+#include <manager/replica_flight.h>
+#include <manager/results.h>
+#include <manager/supmsg.h>
+#include <wire/conn.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum { OWNER = 0, PROXY = 1, MEMORY = 64 << 20, WAIT_MS = 20000, ANSWERS = 4096, LARGE = 3 << 20 };
+
+static const struct deal deal = {.owners = 2, .nodes = 2, .keyed = 2};
+static uint8_t keys[2][KEY_SIZE];
+static struct peer_address peers[4];
+
+struct side { /* a process */
+    struct manager m;
+    struct manager_setup setup;
+    struct manager_page page;
+    int supervisor_fd;
+    uint16_t port;
+};
+static struct side primary, backup;
+static struct manager *const m = &primary.m;
+
+struct answer {
+    bool is;
+    unsigned n;
+    int status;
+    uint64_t version, aux, len;
+    char value[64];
+};
+static struct answer answers[ANSWERS]; /* of the client, by id */
+
+static struct {
+    struct lane lane;
+    int lease_fd, lane_fd, client_eventfd, lane_eventfd;
+    uint64_t *leases;
+    uint64_t id;
+} client;
+
+static struct proxy { /* a connection of one */
+    struct conn *c;
+    struct conn_identity me;
+    struct answer last;
+    uint64_t last_id;
+    unsigned answers, rewinds, refused;
+    bool up, down;
+} proxy;
+
+/* --- turns --- */
+static void client_read(void) {
+    const uint8_t *payload;
+    struct msg r;
+    while (client.leases && ring_peek(&client.lane.cq, &r, &payload) > 0) {
+        if (r.type == MSG_REPLY) {
+            struct answer *a = &answers[r.id % ANSWERS];
+            size_t n = r.len - MSG_HEADER;
+            *a = (struct answer){.is = true,
+                                 .n = a->n + 1,
+                                 .status = r.status,
+                                 .version = r.version,
+                                 .aux = r.aux,
+                                 .len = r.val_len};
+            memcpy(a->value, payload, n < sizeof a->value ? n : sizeof a->value - 1);
+        }
+        ring_consume(&client.lane.cq, &r);
+    }
+}
+static void side_turn(struct side *s) {
+    s->m.now = clock_ns();
+    share_begin(&s->m);
+    lanes_turn(&s->m);
+    ck_assert_int_ge(io_wait(s->m.epoll_fd, 0), 0);
+    manager_work(&s->m);
+    ck_assert(!s->m.stopping);
+}
+static void turn(void) {
+    side_turn(&primary);
+    side_turn(&backup);
+    if (m->primary)
+        usleep(50);
+    client_read();
+}
+static void alone_turn(void) {
+    side_turn(&primary);
+    client_read();
+}
+static void backup_turn(void) {
+    side_turn(&backup);
+}
+#define UNTIL_BY(turn_, cond)                                                 \
+    do {                                                                      \
+        uint64_t end_ms_ = clock_ms() + WAIT_MS;                              \
+        while (!(cond)) {                                                     \
+            ck_assert_msg(clock_ms() < end_ms_, "%s", "not in time: " #cond); \
+            turn_();                                                          \
+        }                                                                     \
+    } while (0)
+#define UNTIL(cond) UNTIL_BY(turn, cond)
+/* The backup stands still. */
+static void alone(unsigned n) {
+    while (n-- > 0)
+        alone_turn();
+}
+static void quiet(void) {
+    for (unsigned n = 0; n < 200; n++) /* what was asked is taken */
+        turn();
+    UNTIL(!flights_open(m) && (!m->flights || !m->flights->took));
+}
+
+/* --- the client --- */
+static void client_open(void) {
+    memset(&client, 0, sizeof client);
+    client.lease_fd = memfd_create("leases", MFD_CLOEXEC);
+    client.lane_fd = lane_create();
+    client.client_eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client.lane_eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ck_assert_int_eq(ftruncate(client.lease_fd, (off_t)LEASE_FILE_SIZE), 0);
+    client.leases =
+        mmap(NULL, LEASE_CHUNK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, client.lease_fd, 0);
+    ck_assert_ptr_ne(client.leases, MAP_FAILED);
+    ((struct lease_chunk *)(void *)client.leases)->chunks = 1;
+    ck_assert_int_eq(lane_map(&client.lane, client.lane_fd, true), 0);
+    memset(answers, 0, sizeof answers);
+}
+static void client_tell(void) {
+    int fds[4] = {client.lease_fd, client.lane_fd, fcntl(client.client_eventfd, F_DUPFD_CLOEXEC, 3),
+                  fcntl(client.lane_eventfd, F_DUPFD_CLOEXEC, 3)};
+    ck_assert_int_eq(client_add(m, 1, 1, fds), 0);
+}
+static void client_close(void) {
+    if (!client.leases)
+        return;
+    lane_unmap(&client.lane);
+    munmap(client.leases, LEASE_CHUNK_SIZE);
+    client.leases = NULL;
+    close(client.lease_fd);
+    close(client.lane_fd);
+    close(client.client_eventfd);
+    close(client.lane_eventfd);
+}
+/* The n-th key of the owner. */
+static const char *key(unsigned n) {
+    static char name[32][16];
+    static unsigned made, next;
+    for (; made <= n; next++) {
+        snprintf(name[made], sizeof name[0], "k%u", next);
+        made += deal_owner(&deal, key_hash(name[made], strlen(name[made]))) == OWNER;
+    }
+    return name[n];
+}
+static struct msg request(unsigned type, unsigned flags, const char *k, const char *value,
+                          uint8_t *payload) {
+    uint32_t key_len = k ? (uint32_t)strlen(k) : 0, n = value ? (uint32_t)strlen(value) : 0;
+    struct msg r = {.type = (uint16_t)type,
+                    .flags = (uint16_t)flags,
+                    .len = MSG_HEADER + key_len + n,
+                    .key_len = key_len,
+                    .val_len = n,
+                    .manager = OWNER};
+    memcpy(payload, k ? k : "", key_len);
+    memcpy(payload + key_len, value ? value : "", n);
+    if (type == MSG_POP)
+        r.version = 1 << 20; /* room */
+    if (flags & MSGF_WAIT)
+        r.aux = 60000000;
+    return r;
+}
+static uint64_t client_send(struct msg r, const void *payload) {
+    uint64_t one = 1;
+    bool bad = false;
+    uint8_t *to = ring_reserve(&client.lane.sq, r.len, &bad);
+    ck_assert(to && !bad);
+    r.id = r.id ? r.id : ++client.id;
+    answers[r.id % ANSWERS] = (struct answer){0};
+    memcpy(to, &r, sizeof r);
+    memcpy(to + MSG_HEADER, payload, r.len - MSG_HEADER);
+    ring_commit(&client.lane.sq);
+    ck_assert_int_eq(write(client.lane_eventfd, &one, sizeof one), sizeof one);
+    return r.id;
+}
+static uint64_t ask(unsigned type, unsigned flags, const char *k, const char *value) {
+    uint8_t payload[256];
+    struct msg r = request(type, flags, k, value, payload);
+    return client_send(r, payload);
+}
+static uint64_t append(const char *k, const char *value, unsigned flags, uint64_t most) {
+    uint8_t payload[256];
+    struct msg r = request(MSG_PUT, MSGF_APPEND | flags, k, value, payload);
+    r.version = most;
+    return client_send(r, payload);
+}
+#define answered(id) (answers[(id) % ANSWERS].is)
+static bool is(uint64_t id, int status, const char *value) {
+    const struct answer *a = &answers[id % ANSWERS];
+    return a->is && a->n == 1 && a->status == status && (!value || strcmp(a->value, value) == 0);
+}
+
+/* --- the proxy --- */
+static void proxy_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role) {
+    proxy.up = true;
+}
+static int proxy_message(struct conn *c, void *arg, const struct msg *r, void *payload) {
+    size_t n = r->len - MSG_HEADER;
+    proxy.rewinds += r->type == MSG_REWIND;
+    if (r->type != MSG_REPLY)
+        return 0;
+    proxy.answers++;
+    proxy.refused += r->status < 0;
+    proxy.last_id = r->id;
+    proxy.last = (struct answer){.is = true, .status = r->status, .version = r->version};
+    memcpy(proxy.last.value, payload,
+           n < sizeof proxy.last.value ? n : sizeof proxy.last.value - 1);
+    return 0;
+}
+static void proxy_down(struct conn *c, void *arg, int code) {
+    proxy.down = true;
+}
+static const struct conn_ops proxy_ops = {
+    .up = proxy_up, .message = proxy_message, .down = proxy_down};
+/* via: whose turns are its own. */
+static void proxy_open_via(struct side *via, struct side *to, uint64_t group) {
+    static struct sockaddr_storage at;
+    *(struct sockaddr_in *)(void *)&at =
+        (struct sockaddr_in){.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons(to->port)};
+    conn_free(proxy.c);
+    proxy = (struct proxy){.me = {.keys = (const uint8_t(*)[KEY_SIZE])keys,
+                                  .nodes = 2,
+                                  .self = PROXY,
+                                  .group = group,
+                                  .life = 1}};
+    ck_assert_int_eq(conn_open(&proxy.c, via->m.epoll_fd, &proxy.me, ROLE_DATA,
+                               to->setup.identity.self, &at, 1, &proxy_ops, NULL),
+                     0);
+}
+static void proxy_open(struct side *to, uint64_t group) {
+    proxy_open_via(to, to, group);
+}
+static uint64_t id_of(uint32_t number, uint32_t place) {
+    return (uint64_t)number << 32 | place;
+}
+static void proxy_ask(unsigned type, unsigned flags, uint64_t id, const char *k,
+                      const char *value) {
+    uint8_t payload[256];
+    struct msg r = request(type, flags, k, value, payload);
+    r.id = id;
+    ck_assert_int_eq(conn_send(proxy.c, &r, payload, r.len - MSG_HEADER, NULL, 0, NULL, NULL), 0);
+}
+static uint8_t pattern(size_t i) {
+    return (uint8_t)(i * 131 + (i >> 8));
+}
+static void proxy_large(uint64_t id, const char *k) {
+    static uint8_t piece[DD_MSG_PIECE];
+    uint8_t payload[256];
+    struct msg r = request(MSG_PUT, MSGF_STREAM, k, NULL, payload);
+    r.id = id;
+    r.val_len = LARGE;
+    ck_assert_int_eq(conn_send(proxy.c, &r, payload, r.key_len, NULL, 0, NULL, NULL), 0);
+    for (uint64_t at = 0; at < LARGE;) {
+        size_t n = LARGE - at < sizeof piece ? LARGE - at : sizeof piece;
+        struct msg d = {
+            .type = MSG_DATA, .id = id, .aux = at, .flags = at + n == LARGE ? MSGF_LAST : 0};
+        for (size_t i = 0; i < n; i++)
+            piece[i] = pattern(at + i);
+        ck_assert_int_eq(conn_send(proxy.c, &d, piece, n, NULL, 0, NULL, NULL), 0);
+        at += n;
+    }
+}
+
+/* --- the connection between them --- */
+/* It ends, and what the backup has said and the primary has not read is lost. */
+static unsigned connection_break(void) {
+    static uint8_t lost[65536];
+    unsigned n = 0;
+    for (int fd = 3; fd < 128; fd++) {
+        struct sockaddr_in in;
+        socklen_t len = sizeof in;
+        if (getpeername(fd, (struct sockaddr *)&in, &len) == 0 && in.sin_family == AF_INET &&
+            in.sin_port == htons(backup.port)) {
+            while (recv(fd, lost, sizeof lost, MSG_DONTWAIT) > 0)
+                continue;
+            n += shutdown(fd, SHUT_RDWR) == 0;
+        }
+    }
+    return n;
+}
+
+/* --- what is there --- */
+static const struct item *value_of(struct side *s, const void *k, uint32_t len, uint64_t n) {
+    struct store_ref ref;
+    int e = n == 0 ? store_find(s->m.store, k, len, &ref)
+                   : store_queue_value(s->m.store, k, len, key_hash(k, len), n - 1, &ref);
+    return e == 0 ? ref.item : NULL;
+}
+static bool is_at(struct side *s, const char *k, const char *value) {
+    const struct item *it = value_of(s, k, (uint32_t)strlen(k), 0);
+    return value ? it && item_len(it) == strlen(value) &&
+                       memcmp(item_value(it), value, strlen(value)) == 0
+                 : !it;
+}
+static bool is_on_both(const char *k, const char *value) {
+    return is_at(&primary, k, value) && is_at(&backup, k, value);
+}
+static int key_same(void *arg, const void *k, uint32_t len) {
+    struct side *s = arg, *other = s == &primary ? &backup : &primary;
+    const struct item *a, *b;
+    struct store_queue qa, qb;
+    store_queue_look(s->m.store, k, len, key_hash(k, len), &qa);
+    store_queue_look(other->m.store, k, len, key_hash(k, len), &qb);
+    ck_assert_msg(qa.most == qb.most && qa.more == qb.more, "%.*s: %lu of %lu, %lu of %lu",
+                  (int)len, (const char *)k, (unsigned long)qa.more, (unsigned long)qa.most,
+                  (unsigned long)qb.more, (unsigned long)qb.most);
+    for (uint64_t n = 0; (a = value_of(s, k, len, n)); n++) {
+        b = value_of(other, k, len, n);
+        ck_assert_msg(b && item_len(a) == item_len(b) && a->tag == b->tag &&
+                          memcmp(item_value(a), item_value(b), item_len(a)) == 0,
+                      "value %lu of %.*s differs", (unsigned long)n, (int)len, (const char *)k);
+    }
+    ck_assert_ptr_null(value_of(other, k, len, qa.more + 1));
+    return 0;
+}
+static void both_same(void) {
+    struct side *s[] = {&primary, &backup};
+    for (int i = 0; i < 2; i++) {
+        uint64_t cursor = 0;
+        do
+            ck_assert_int_ge(store_keys(s[i]->m.store, &cursor, key_same, s[i]), 0);
+        while (cursor != 0);
+    }
+    for (uint64_t k = 0; k < primary.setup.results[PROXY].top; k++) {
+        const struct result *a = &primary.setup.results[PROXY].at[k],
+                            *b = &backup.setup.results[PROXY].at[k];
+        ck_assert(a->id == b->id && !a->item == !b->item);
+    }
+    ck_assert_uint_le(primary.m.header->version, backup.m.header->version);
+}
+
+/* --- */
+static bool fd_old[128];
+static void fds_look(bool end) {
+    for (int fd = 3; fd < 128; fd++) {
+        bool open = fcntl(fd, F_GETFD) >= 0;
+        if (!end)
+            fd_old[fd] = open;
+        else if (open && !fd_old[fd])
+            close(fd);
+    }
+}
+
+static void map_send(struct side *to, uint64_t epoch, uint32_t number, uint32_t other) {
+    struct sup_msg s = {.type = SUP_MAP, .id = OWNER, .count = epoch, .pid = number, .room = other};
+    ck_assert_int_eq(sup_send(to->supervisor_fd, &s, NULL, 0), 0);
+}
+static void drop_backup(void) {
+    map_send(&primary, 2, OWNER, SHADOW_NONE);
+}
+static bool backup_lost(void) {
+    struct sup_msg s = {0};
+    int fds[4];
+    while (sup_recv(primary.supervisor_fd, &s, fds, 4) >= 0)
+        if (s.type == SUP_BACKUP_LOST)
+            return true;
+    return false;
+}
+
+static void side_prepare(struct side *s, uint32_t number) {
+    struct store_options o = {.budget = MEMORY, .managers = 2};
+    struct sockaddr_in *in = (struct sockaddr_in *)(void *)&peers[number].addr[0];
+    int pair[2];
+    memset(s, 0, sizeof *s);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
+                     0);
+    s->supervisor_fd = pair[1];
+    *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    s->setup = (struct manager_setup){.id = OWNER,
+                                      .managers = 2,
+                                      .node_id = number % 2,
+                                      .nodes = 2,
+                                      .replicas = true,
+                                      .shadow = is_shadow(&deal, number),
+                                      .deal = deal,
+                                      .node = "n",
+                                      .spill_fd = -1,
+                                      .connections = 1,
+                                      .provider = "",
+                                      .sup_fd = pair[0],
+                                      .page = &s->page,
+                                      .peers = peers,
+                                      .ledger = ledger_map(),
+                                      .cache = UINT64_MAX,
+                                      .identity = {.keys = (const uint8_t(*)[KEY_SIZE])keys,
+                                                   .nodes = 2,
+                                                   .life = 1,
+                                                   .group = 1,
+                                                   .self = number}};
+    s->page = (struct manager_page){.lives = 1, .lease = UINT64_MAX};
+    s->setup.results = mmap(NULL, 2 * sizeof(struct results), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(s->setup.results, MAP_FAILED);
+    ck_assert_ptr_nonnull(s->setup.ledger);
+    ck_assert_int_ge(s->setup.listen_fd = conn_listen(&peers[number].addr[0], &s->port), 0);
+    in->sin_port = htons(s->port);
+    peers[number].naddr = 1;
+    ck_assert_int_ge(s->setup.arena_fd = arena_create(&o), 0);
+}
+static void side_start(struct side *s) {
+    memset(&s->m, 0, sizeof s->m);
+    manager_begin(&s->m, &s->setup);
+    s->m.numa_node = -1;
+    ck_assert_int_eq(manager_open(&s->m), 0);
+}
+static void side_open(struct side *s, uint32_t number) {
+    side_prepare(s, number);
+    side_start(s);
+}
+static void side_close(struct side *s) {
+    manager_close(&s->m);
+    munmap(s->setup.results, 2 * sizeof(struct results));
+    munmap(s->setup.ledger, sizeof *s->setup.ledger);
+}
+
+static void before(void) {
+    fds_look(false);
+    memset(&proxy, 0, sizeof proxy);
+    side_open(&primary, OWNER);
+    side_open(&backup, shadow_of(&deal, OWNER));
+    client_open();
+    client_tell();
+}
+static void after(void) {
+    conn_free(proxy.c);
+    side_close(&primary);
+    side_close(&backup);
+    client_close();
+    fds_look(true);
+}
+
+START_TEST(a_put_is_answered_and_seen_when_the_backup_has_it) {
+    uint64_t put = ask(MSG_PUT, 0, key(0), "one");
+    alone(300);
+    ck_assert(!answered(put) && is_at(&primary, key(0), NULL));
+    UNTIL(answered(put));
+    ck_assert(is(put, 0, NULL) && is_on_both(key(0), "one"));
+    ck_assert_uint_gt(answers[put].version, 0);
+    put = ask(MSG_PUT, 0, key(0), "two");
+    alone(300);
+    ck_assert(!answered(put) && is_on_both(key(0), "one"));
+    quiet();
+    ck_assert(is(put, 0, NULL) && is_on_both(key(0), "two"));
+    both_same();
+}
+END_TEST
+
+START_TEST(what_is_asked_of_a_key_keeps_its_order) {
+    uint64_t id[8];
+    id[0] = ask(MSG_PUT, 0, key(0), "one");
+    id[1] = ask(MSG_GET, 0, key(0), NULL);
+    id[2] = ask(MSG_PUT, 0, key(0), "two");
+    id[3] = ask(MSG_GET, 0, key(0), NULL);
+    id[4] = ask(MSG_DEL, 0, key(0), NULL);
+    id[5] = ask(MSG_GET, 0, key(0), NULL);
+    id[6] = ask(MSG_GET, 0, key(1), NULL); /* of another key: at once */
+    id[7] = ask(MSG_PUT, 0, key(1), "other");
+    alone(300);
+    ck_assert(is(id[6], DDICT_ENOKEY, NULL) && !answered(id[1]) && !answered(id[7]));
+    quiet();
+    ck_assert(is(id[0], 0, NULL) && is(id[1], 0, "one") && is(id[2], 0, NULL));
+    ck_assert(is(id[3], 0, "two") && is(id[4], 0, NULL) && is(id[5], DDICT_ENOKEY, NULL));
+    ck_assert(is(id[7], 0, NULL));
+    both_same();
+}
+END_TEST
+
+START_TEST(new_and_existing_are_judged_in_their_turn) {
+    uint64_t id[6];
+    id[0] = ask(MSG_PUT, MSGF_EXISTING, key(0), "never");
+    id[1] = ask(MSG_PUT, MSGF_NEW, key(0), "one");
+    id[2] = ask(MSG_PUT, MSGF_NEW, key(0), "two");
+    id[3] = ask(MSG_DEL, 0, key(0), NULL);
+    id[4] = ask(MSG_DEL, 0, key(0), NULL);
+    id[5] = ask(MSG_PUT, MSGF_EXISTING, key(0), "never");
+    quiet();
+    ck_assert(is(id[0], DDICT_ENOKEY, NULL) && is(id[1], 0, NULL) &&
+              is(id[2], DDICT_EEXISTS, NULL));
+    ck_assert(is(id[3], 0, NULL) && is(id[4], DDICT_ENOKEY, NULL) && is(id[5], DDICT_ENOKEY, NULL));
+    both_same();
+}
+END_TEST
+
+START_TEST(who_waits_for_a_key_is_served_in_order) {
+    uint64_t get = ask(MSG_GET, MSGF_WAIT, key(0), NULL),
+             first = ask(MSG_POP, MSGF_WAIT, key(0), NULL),
+             second = ask(MSG_POP, MSGF_WAIT, key(0), NULL);
+    alone(100);
+    uint64_t put = ask(MSG_PUT, 0, key(0), "one"), late = ask(MSG_POP, 0, key(0), NULL);
+    UNTIL(answered(late));
+    ck_assert(is(put, 0, NULL) && is(get, 0, "one") && is(first, 0, "one"));
+    ck_assert(!answered(second) && is(late, DDICT_ENOKEY, NULL));
+    put = ask(MSG_PUT, 0, key(0), "two");
+    UNTIL(answered(second));
+    quiet();
+    ck_assert(is(second, 0, "two") && is_on_both(key(0), NULL));
+    both_same();
+}
+END_TEST
+
+START_TEST(queues_have_their_limit_and_their_order) {
+    uint64_t in[6], out[6];
+    for (unsigned i = 0; i < 6; i++) {
+        char value[8];
+        snprintf(value, sizeof value, "v%u", i);
+        in[i] = append(key(0), value, MSGF_WAIT, 2);
+    }
+    uint64_t none = append(key(0), "none", 0, 2), wrong = append(key(0), "wrong", 0, 3);
+    UNTIL(answered(in[1]) && answered(none) && answered(wrong));
+    ck_assert(is(none, -EAGAIN, NULL) && is(wrong, -EINVAL, NULL) && !answered(in[2]));
+    both_same();
+    for (unsigned i = 0; i < 6; i++)
+        out[i] = ask(MSG_POP, MSGF_WAIT, key(0), NULL);
+    UNTIL(answered(out[5]));
+    quiet();
+    for (unsigned i = 0; i < 6; i++) {
+        char value[8];
+        snprintf(value, sizeof value, "v%u", i);
+        ck_assert(is(in[i], 0, NULL) && is(out[i], 0, value));
+    }
+    both_same();
+    uint8_t payload[64];
+    struct msg open = request(MSG_HEAD, MSGF_APPEND, key(1), NULL, payload);
+    open.version = 7;
+    uint64_t opened = client_send(open, payload);
+    alone(100);
+    ck_assert(!answered(opened));
+    quiet();
+    ck_assert(is(opened, 0, NULL) && answers[opened].version == 7);
+    both_same();
+}
+END_TEST
+
+START_TEST(clear_waits_for_all_before_and_all_behind_for_it) {
+    uint64_t a = ask(MSG_PUT, 0, key(0), "one"), b = ask(MSG_PUT, 0, key(1), "two");
+    uint64_t all = ask(MSG_CLEAR, 0, NULL, NULL), c = ask(MSG_PUT, 0, key(2), "three");
+    uint64_t none = ask(MSG_GET, 0, key(0), NULL), again = ask(MSG_CLEAR, 0, NULL, NULL);
+    uint64_t d = ask(MSG_PUT, 0, key(0), "four"), get = ask(MSG_GET, 0, key(2), NULL);
+    alone(300);
+    ck_assert(!answered(all) && !answered(none));
+    quiet();
+    ck_assert(is(a, 0, NULL) && is(b, 0, NULL) && is(all, 0, NULL) && is(c, 0, NULL));
+    ck_assert(is(none, DDICT_ENOKEY, NULL) && is(again, 0, NULL) && is(d, 0, NULL));
+    ck_assert(is(get, DDICT_ENOKEY, NULL) && is_on_both(key(0), "four") &&
+              is_on_both(key(2), NULL));
+    both_same();
+}
+END_TEST
+
+START_TEST(cancel_ends_what_waits_and_not_what_was_sent) {
+    uint8_t payload[64];
+    uint64_t sent = ask(MSG_PUT, 0, key(0), "one"), waits = ask(MSG_PUT, 0, key(0), "two"),
+             clear = ask(MSG_CLEAR, 0, NULL, NULL), behind = ask(MSG_PUT, 0, key(1), "three");
+    alone(100);
+    struct msg r = request(MSG_CANCEL, 0, NULL, NULL, payload);
+    uint64_t ids[] = {sent, waits, clear};
+    for (int i = 0; i < 3; i++) {
+        r.aux = ids[i];
+        client_send(r, payload);
+    }
+    alone(100);
+    ck_assert(!answered(sent) && is(waits, -ECANCELED, NULL) && is(clear, -ECANCELED, NULL));
+    quiet();
+    ck_assert(is(sent, 0, NULL) && is(behind, 0, NULL) && is_on_both(key(0), "one"));
+    both_same();
+}
+END_TEST
+
+/* Who has cancelled may use the place of its id again: what comes later has the result there. */
+START_TEST(a_value_is_not_put_for_who_cancelled_while_the_limit_was_sent) {
+    uint8_t payload[256];
+    struct msg r = request(MSG_PUT, MSGF_APPEND, key(0), "a", payload), cancel;
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    r.id = id_of(1, 3);
+    r.version = 5;
+    ck_assert_int_eq(conn_send(proxy.c, &r, payload, r.len - MSG_HEADER, NULL, 0, NULL, NULL), 0);
+    UNTIL_BY(alone_turn, m->flights->air);
+    cancel = (struct msg){.type = MSG_CANCEL, .aux = id_of(1, 3), .id = id_of(2, 4)};
+    ck_assert_int_eq(conn_send(proxy.c, &cancel, NULL, 0, NULL, 0, NULL, NULL), 0);
+    proxy_ask(MSG_PUT, 0, id_of(3, 3), key(1), "b");
+    UNTIL_BY(alone_turn, m->flights->air->next);
+    quiet();
+    ck_assert_uint_eq(primary.setup.results[PROXY].at[3].id, id_of(3, 3));
+    ck_assert(is_on_both(key(0), NULL) && is_on_both(key(1), "b"));
+    both_same();
+}
+END_TEST
+
+START_TEST(what_a_client_sent_is_made_when_it_is_gone) {
+    ask(MSG_PUT, 0, key(0), "one");
+    ask(MSG_PUT, 0, key(1), "queue");
+    quiet();
+    ask(MSG_PUT, 0, key(0), "two");
+    ask(MSG_PUT, 0, key(0), "never");
+    ask(MSG_POP, 0, key(1), NULL);
+    alone(100);
+    client_del(m, 1);
+    quiet();
+    ck_assert(is_on_both(key(0), "two") && is_on_both(key(1), NULL));
+    ck_assert_uint_eq(primary.page.held, 0);
+    both_same();
+}
+END_TEST
+
+START_TEST(a_proxy_that_asks_again_is_answered_once) {
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    proxy_ask(MSG_PUT, 0, id_of(1, 0), key(0), "one");
+    quiet();
+    UNTIL(proxy.answers == 1);
+    proxy_ask(MSG_PUT, MSGF_NEW, id_of(2, 1), key(1), "two");
+    proxy_ask(MSG_POP, 0, id_of(3, 2), key(0), NULL);
+    proxy_ask(MSG_PUT, 0, id_of(4, 3), key(0), "three"); /* waits */
+    UNTIL_BY(alone_turn, m->flights->air && m->flights->air->next);
+    alone(50);
+    proxy_open(&primary, 2);
+    UNTIL_BY(alone_turn, proxy.up);
+    proxy_ask(MSG_PUT, MSGF_AGAIN | MSGF_NEW, id_of(2, 1), key(1), "two");
+    proxy_ask(MSG_POP, MSGF_AGAIN, id_of(3, 2), key(0), NULL);
+    proxy_ask(MSG_PUT, MSGF_AGAIN, id_of(4, 3), key(0), "three");
+    alone(100);
+    ck_assert_uint_eq(proxy.answers, 0);
+    UNTIL(proxy.answers == 3);
+    ck_assert(proxy.last.status == 0 && proxy.last_id == id_of(4, 3));
+    ck_assert_uint_eq(proxy.refused, 0);
+    ck_assert_uint_eq(primary.page.count.puts, 3);
+    ck_assert_uint_eq(primary.page.count.deletes, 1);
+    both_same();
+    struct msg took = {.type = MSG_TOOK, .id = id_of(3, 2)};
+    ck_assert_uint_ne(backup.setup.results[PROXY].at[2].item, 0);
+    ck_assert_int_eq(conn_send(proxy.c, &took, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(backup.setup.results[PROXY].at[2].item == 0);
+    quiet();
+    both_same();
+}
+END_TEST
+
+START_TEST(after_a_promotion_a_proxy_is_answered_by_what_was_the_backup) {
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    proxy_ask(MSG_PUT, 0, id_of(1, 0), key(0), "one");
+    UNTIL(proxy.answers == 1);
+    proxy_ask(MSG_POP, 0, id_of(2, 1), key(0), NULL);
+    alone(100);
+    primary.page.lease = 1;
+    UNTIL(is_at(&backup, key(0), NULL)); /* and the primary knows */
+    alone(100);
+    ck_assert(is_at(&primary, key(0), "one") && m->flights->air->acked);
+    map_send(&backup, 2, shadow_of(&deal, OWNER), SHADOW_NONE);
+    map_send(&primary, 2, shadow_of(&deal, OWNER), SHADOW_NONE);
+    alone(100);
+    primary.page.lease = UINT64_MAX;
+    alone(300);
+    ck_assert(is_at(&primary, key(0), "one") && proxy.answers == 1); /* it makes nothing more */
+    for (int i = 0; i < 10; i++)
+        side_turn(&backup);
+    proxy_open(&backup, 3);
+    UNTIL(proxy.up);
+    proxy_ask(MSG_POP, MSGF_AGAIN, id_of(2, 1), key(0), NULL);
+    UNTIL(proxy.answers == 1);
+    ck_assert(proxy.last.status == 0 && strcmp(proxy.last.value, "one") == 0);
+}
+END_TEST
+
+START_TEST(without_a_backup_all_in_flight_is_made_and_it_goes_on) {
+    uint64_t id[5];
+    ask(MSG_PUT, 0, key(3), "there");
+    quiet();
+    id[0] = ask(MSG_PUT, 0, key(0), "one");
+    id[1] = ask(MSG_POP, 0, key(0), NULL);
+    id[2] = append(key(1), "first", MSGF_WAIT, 1);
+    id[3] = append(key(1), "second", MSGF_WAIT, 1);
+    id[4] = ask(MSG_POP, 0, key(1), NULL);
+    alone(100);
+    ck_assert(!answered(id[0]));
+    drop_backup();
+    UNTIL_BY(alone_turn, answered(id[3]));
+    ck_assert(is(id[0], 0, NULL) && is(id[1], 0, "one") && is(id[2], 0, NULL) &&
+              is(id[3], 0, NULL));
+    ck_assert(is(id[4], 0, "first") && is_at(&primary, key(1), "second"));
+    ck_assert(!m->flights && !m->primary);
+    id[0] = ask(MSG_CLEAR, 0, NULL, NULL);
+    id[1] = ask(MSG_PUT, 0, key(0), "alone");
+    UNTIL_BY(alone_turn, answered(id[1]));
+    ck_assert(is_at(&primary, key(0), "alone") && is_at(&primary, key(3), NULL));
+    ck_assert(is_at(&backup, key(3), "there"));
+    ck_assert_uint_eq(primary.page.held, 0);
+}
+END_TEST
+
+START_TEST(a_backup_that_says_nothing_is_told_of) {
+    ask(MSG_PUT, 0, key(0), "one");
+    uint64_t began = clock_ms();
+    UNTIL_BY(alone_turn, backup_lost());
+    ck_assert_uint_ge(clock_ms() - began, DD_BACKUP_LOST_MS - 600);
+}
+END_TEST
+
+START_TEST(a_backup_without_room_is_told_of) {
+    for (unsigned i = 0; i < 6; i++) {
+        struct store_ref ref;
+        char name[16];
+        snprintf(name, sizeof name, "fill%u", i);
+        ck_assert_int_eq(store_reserve(backup.m.store, name, 5, 10 << 20, 0, &ref), 0);
+        ck_assert_int_eq(store_commit(backup.m.store, &ref, STORE_ANY, NULL), 0);
+    }
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    for (uint32_t i = 0; i < 3; i++)
+        proxy_large(id_of(i + 1, i), key(i));
+    UNTIL(backup_lost());
+    drop_backup();
+    UNTIL(proxy.answers == 3);
+    ck_assert_int_eq(proxy.last.status, 0);
+}
+END_TEST
+
+START_TEST(large_values_go_in_pieces) {
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    proxy_large(id_of(1, 0), key(0));
+    proxy_ask(MSG_PUT, 0, id_of(2, 1), key(1), "behind");
+    proxy_large(id_of(3, 2), key(2));
+    UNTIL(proxy.answers == 3);
+    quiet();
+    both_same();
+    const struct item *it = value_of(&backup, key(2), (uint32_t)strlen(key(2)), 0);
+    ck_assert(it && item_len(it) == LARGE);
+    for (size_t i = 0; i < LARGE; i++)
+        ck_assert_uint_eq(((const uint8_t *)item_value(it))[i], pattern(i));
+    /* all of a key again, with a large one among its values */
+    proxy_ask(MSG_PUT, MSGF_APPEND, id_of(4, 3), key(0), "second");
+    UNTIL(proxy.answers == 4);
+    proxy_ask(MSG_PUT, MSGF_APPEND, id_of(5, 4), key(0), "third");
+    alone(100);
+    ck_assert_uint_gt(connection_break(), 0);
+    UNTIL(proxy.answers == 5);
+    quiet();
+    both_same();
+}
+END_TEST
+
+START_TEST(what_is_in_doubt_is_made_the_same_on_both) {
+    uint64_t id[5];
+    ask(MSG_PUT, 0, key(0), "old");
+    append(key(1), "a", 0, 9);
+    append(key(1), "b", 0, 9);
+    append(key(1), "c", 0, 9);
+    quiet();
+    id[0] = ask(MSG_DEL, 0, key(0), NULL);
+    id[1] = ask(MSG_POP, 0, key(1), NULL);
+    id[2] = append(key(2), "d", 0, 0);
+    id[3] = ask(MSG_PUT, MSGF_NEW, key(3), "e");
+    alone(100);
+    for (int i = 0; i < 100; i++) /* it has them; what it says is lost */
+        side_turn(&backup);
+    ck_assert(is_at(&backup, key(0), NULL) && is_at(&backup, key(1), "b") &&
+              is_at(&backup, key(2), "d"));
+    ck_assert_uint_gt(connection_break(), 0);
+    for (int i = 0; i < 10; i++)
+        side_turn(&backup);
+    quiet();
+    ck_assert(is(id[0], 0, NULL) && is(id[1], 0, "a") && is(id[2], 0, NULL) && is(id[3], 0, NULL));
+    both_same();
+    id[4] = ask(MSG_CLEAR, 0, NULL, NULL);
+    alone(100);
+    for (int i = 0; i < 100; i++)
+        side_turn(&backup);
+    connection_break();
+    quiet();
+    ck_assert(is(id[4], 0, NULL));
+    both_same();
+}
+END_TEST
+
+START_TEST(whatever_breaks_both_have_the_same) {
+    uint64_t r = 5, asked = 0;
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    for (uint32_t i = 0; i < 6000; i++) {
+        static const unsigned types[] = {MSG_PUT, MSG_PUT, MSG_PUT, MSG_GET,
+                                         MSG_POP, MSG_POP, MSG_DEL, MSG_HEAD};
+        unsigned type = types[unit_random(&r) % 8], flags = 0;
+        const char *k = key((unsigned)(unit_random(&r) % 5));
+        char value[32];
+        snprintf(value, sizeof value, "value %u", i);
+        if (type == MSG_PUT)
+            flags = unit_random(&r) % 3   ? MSGF_APPEND
+                    : unit_random(&r) % 2 ? 0
+                                          : (unit_random(&r) % 2 ? MSGF_NEW : MSGF_EXISTING);
+        if (unit_random(&r) % 200 == 0)
+            ask(MSG_CLEAR, 0, NULL, NULL);
+        else if (flags & MSGF_APPEND && unit_random(&r) % 2)
+            append(k, value, unit_random(&r) % 2 ? MSGF_WAIT : 0, 3);
+        else if (unit_random(&r) % 3 == 0) {
+            proxy_ask(type, flags, id_of(i + 1, (uint32_t)(asked++ % 512)), k,
+                      type == MSG_PUT ? value : NULL);
+        } else
+            ask(type, flags, k, type == MSG_PUT ? value : NULL);
+        for (uint64_t n = unit_random(&r) % 3; n > 0; n--)
+            unit_random(&r) % 3 ? turn() : alone_turn();
+        if (unit_random(&r) % 150 == 0)
+            connection_break();
+        if (i % 1500 == 1499) {
+            quiet();
+            both_same();
+        }
+    }
+    quiet();
+    both_same();
+    ck_assert_ptr_null(m->answering);
+    ck_assert_ptr_null(m->resumed);
+}
+END_TEST
+
+/* The connection breaks, and all is sent again: at no time has the backup less than what was
+ * acknowledged, nor a result of what it has not. */
+START_TEST(what_is_sent_again_takes_nothing_from_the_backup) {
+    const struct result *put = &backup.setup.results[PROXY].at[3];
+    uint64_t id[4];
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    for (unsigned n = 0; n < 2; n++) { /* sent in pieces, it takes several turns */
+        proxy_large(id_of(n + 1, 2), key(n));
+        UNTIL(proxy.answers == n + 1);
+    }
+    id[0] = append(key(1), "b", 0, 0);
+    append(key(2), "a", 0, 0);
+    id[1] = append(key(2), "b", 0, 0);
+    quiet();
+    proxy_ask(MSG_PUT, 0, id_of(4, 3), key(0), "new");
+    UNTIL_BY(alone_turn, m->flights->air);
+    id[2] = append(key(1), "c", 0, 0);
+    id[3] = ask(MSG_POP, 0, key(2), NULL);
+    primary.page.lease = 1; /* it makes nothing of what is acknowledged */
+    UNTIL_BY(alone_turn, m->flights->air->next && m->flights->air->next->next);
+    alone(100);
+    UNTIL_BY(backup_turn, is_at(&backup, key(2), "b")); /* it has them; what it says is lost */
+    ck_assert_uint_gt(connection_break(), 0);
+    ck_assert(!m->flights->air->acked);
+    while (!m->flights->air->acked) {
+        turn();
+        ck_assert(put->id == id_of(4, 3) && is_at(&backup, key(0), "new"));
+        const struct item *it = value_of(&backup, key(1), (uint32_t)strlen(key(1)), 0);
+        ck_assert(it && item_len(it) == LARGE && is_at(&backup, key(2), "b"));
+    }
+    primary.page.lease = UINT64_MAX;
+    quiet();
+    for (int i = 0; i < 4; i++)
+        ck_assert(is(id[i], 0, i == 3 ? "a" : NULL));
+    UNTIL(proxy.answers == 3);
+    both_same();
+}
+END_TEST
+
+/* --- lives --- */
+/* The first life is a process of its own: it does what is asked already, and so much with its backup. */
+static void life_first(bool carried_out) {
+    pid_t pid = fork();
+    int status;
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        side_start(&primary);
+        client_tell();
+        UNTIL_BY(alone_turn, m->flights->air);
+        primary.page.lease = 1; /* it makes nothing of what is acknowledged */
+        alone(2000);
+        if (carried_out)
+            UNTIL_BY(alone_turn, m->flights->air && m->flights->air->acked);
+        _exit(primary.page.held == 0 && flights_open(m) ? 0 : 1);
+    }
+    /* else its backup takes what was sent when the next one has begun */
+    if (!carried_out) {
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        return;
+    }
+    while (waitpid(pid, &status, WNOHANG) == 0)
+        side_turn(&backup);
+    ck_assert_int_eq(status, 0);
+    for (unsigned n = 0; n < 200; n++) /* none of its connections is left */
+        side_turn(&backup);
+}
+static void life_next(void) {
+    primary.page.lives = 2;
+    primary.setup.identity.life = 2;
+    side_start(&primary);
+    ck_assert_int_eq(recovery_begin(m), 0);
+    client_tell();
+    m->knows = true;
+    results_open(m);
+    recovery_go_on(m);
+}
+/* Before any life: the client may ask. */
+static void life_none(void) {
+    side_close(&primary);
+    client_close();
+    side_prepare(&primary, OWNER);
+    client_open();
+}
+
+START_TEST(a_later_life_goes_on_with_what_was_in_flight) {
+    uint64_t id[9];
+    life_none();
+    id[0] = ask(MSG_PUT, 0, key(0), "one");
+    id[1] = ask(MSG_PUT, MSGF_NEW, key(0), "two");
+    id[2] = ask(MSG_POP, 0, key(0), NULL);
+    id[3] = append(key(1), "a", 0, 2);
+    id[4] = append(key(1), "b", MSGF_WAIT, 2);
+    id[5] = append(key(1), "c", MSGF_WAIT, 2);
+    id[6] = ask(MSG_PUT, 0, key(2), "three");
+    id[7] = ask(MSG_CLEAR, 0, NULL, NULL);
+    id[8] = ask(MSG_PUT, 0, key(3), "behind");
+    life_first(false);
+    life_next();
+    quiet();
+    ck_assert(is(id[0], 0, NULL) && is(id[1], DDICT_EEXISTS, NULL) && is(id[2], 0, "one"));
+    ck_assert(is(id[3], 0, NULL) && is(id[4], 0, NULL) && is(id[6], 0, NULL) && is(id[7], 0, NULL));
+    ck_assert(is(id[8], 0, NULL) && is_on_both(key(2), NULL) && is_on_both(key(3), "behind"));
+    UNTIL(answered(id[5]));
+    quiet();
+    both_same();
+    ck_assert_uint_eq(primary.page.held, 0);
+    ck_assert_ptr_null(ledger_next(primary.setup.ledger, NULL));
+}
+END_TEST
+
+/* What nobody asks for again is undone on the backup, but for CLEAR, which is made. */
+static void nobody_asks_again(bool carried_out) {
+    life_none();
+    ask(MSG_PUT, 0, key(0), "one");
+    append(key(1), "a", 0, 5);
+    life_first(carried_out);
+    client_close();
+    memset(&client, 0, sizeof client);
+    client_open(); /* another one */
+    life_next();
+    UNTIL(!m->flights->air);
+    uint64_t put = ask(MSG_PUT, 0, key(2), "two");
+    UNTIL(answered(put));
+    quiet();
+    both_same();
+    UNTIL(!ledger_next(primary.setup.ledger, NULL));
+    both_same();
+}
+START_TEST(a_later_life_undoes_what_nobody_asks_for_again) {
+    nobody_asks_again(true);
+}
+END_TEST
+START_TEST(a_later_life_undoes_what_did_not_arrive) {
+    nobody_asks_again(false);
+}
+END_TEST
+
+/* And the backup does not say that it was done. */
+START_TEST(what_a_later_life_undoes_has_no_result) {
+    life_none();
+    proxy_open_via(&backup, &primary, 1);
+    proxy_ask(MSG_PUT, 0, id_of(7, 3), key(0), "one");
+    life_first(true);
+    ck_assert_uint_eq(backup.setup.results[PROXY].at[3].id, id_of(7, 3));
+    ck_assert(is_at(&backup, key(0), "one"));
+    life_next();
+    UNTIL(!ledger_next(primary.setup.ledger, NULL));
+    ck_assert(is_on_both(key(0), NULL));
+    map_send(&backup, 2, shadow_of(&deal, OWNER), SHADOW_NONE);
+    for (int i = 0; i < 10; i++)
+        side_turn(&backup);
+    proxy_open(&backup, 3);
+    UNTIL(proxy.up);
+    proxy_ask(MSG_PUT, MSGF_AGAIN, id_of(7, 3), key(0), "one");
+    UNTIL(proxy.answers == 1);
+    ck_assert(proxy.last.status == 0 && is_at(&backup, key(0), "one"));
+}
+END_TEST
+
+START_TEST(a_later_life_clears_again) {
+    life_none();
+    ask(MSG_CLEAR, 0, NULL, NULL);
+    life_first(true);
+    client_close();
+    client_open();
+    life_next();
+    quiet();
+    both_same();
+    ck_assert_ptr_null(ledger_next(primary.setup.ledger, NULL));
+}
+END_TEST
+
+UNIT_MAIN_WITH("manager_replicas", before, after, a_put_is_answered_and_seen_when_the_backup_has_it,
+               what_is_asked_of_a_key_keeps_its_order, new_and_existing_are_judged_in_their_turn,
+               who_waits_for_a_key_is_served_in_order, queues_have_their_limit_and_their_order,
+               clear_waits_for_all_before_and_all_behind_for_it,
+               cancel_ends_what_waits_and_not_what_was_sent,
+               a_value_is_not_put_for_who_cancelled_while_the_limit_was_sent,
+               what_a_client_sent_is_made_when_it_is_gone, a_proxy_that_asks_again_is_answered_once,
+               after_a_promotion_a_proxy_is_answered_by_what_was_the_backup,
+               without_a_backup_all_in_flight_is_made_and_it_goes_on,
+               a_backup_that_says_nothing_is_told_of, a_backup_without_room_is_told_of,
+               large_values_go_in_pieces, what_is_in_doubt_is_made_the_same_on_both,
+               what_is_sent_again_takes_nothing_from_the_backup, whatever_breaks_both_have_the_same,
+               a_later_life_goes_on_with_what_was_in_flight,
+               a_later_life_undoes_what_nobody_asks_for_again,
+               a_later_life_undoes_what_did_not_arrive, what_a_later_life_undoes_has_no_result,
+               a_later_life_clears_again)

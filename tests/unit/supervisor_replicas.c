@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* supervisor_replicas.c - the map of owners, what the loss of a node makes of it, and leases: three
+ * nodes, of which manager 3 is a second one on node 0. */
+#include "unit.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/shadow.h>
+#include <supervisor/control.h>
+#include <supervisor/coordinator.h>
+#include <supervisor/grants.h>
+#include <supervisor/life_events.h>
+#include <supervisor/managers.h>
+#include <supervisor/owner_map.h>
+#include <supervisor/save_passes.h>
+#include <supervisor/shadows.h>
+#include <supervisor/startup_output.h>
+#include <supervisor/status_page.h>
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#define NODES    3u
+#define MANAGERS 4u
+#define MS       1000000ull
+
+static struct supervisor s;
+static struct local_manager local;
+static struct manager_page page;
+static unsigned told, mapped, dropped, noted, lost, served, suspends;
+static bool suspended;
+
+/* --- who is told --- */
+void processes_send(struct supervisor *sup, const struct sup_msg *m) {
+    told += m->type == SUP_MAP;
+}
+void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds) {
+    told++;
+    ck_assert_uint_eq(m->type, SUP_MAP);
+    ck_assert_uint_gt(m->count, 1);
+}
+void shadows_look(struct supervisor *sup) {
+}
+void control_map(struct supervisor *sup, uint32_t owner, uint64_t epoch, const void *word,
+                 size_t len) {
+    ck_assert_uint_eq(epoch, sup->owner_map[owner].epoch + 1); /* the others first */
+    mapped++;
+}
+void control_drop(struct supervisor *sup, uint32_t owner, uint64_t epoch, const char *why) {
+    dropped++;
+}
+void control_note(struct supervisor *sup, const struct note *n) {
+    noted++;
+}
+const char *node_name(const struct supervisor *sup, uint32_t id) {
+    return "n";
+}
+void startup_print(const char *fmt, ...) {
+}
+void save_passes_served(struct supervisor *sup) {
+    served++;
+}
+void supervisor_lost(struct supervisor *sup, const char *fmt, ...) {
+    lost++;
+}
+void status_page_lease(struct supervisor *sup, uint64_t until, bool to) {
+    suspends += suspended != to;
+    suspended = to;
+}
+
+static void before(void) {
+    memset(&s, 0, sizeof s);
+    memset(&local, 0, sizeof local);
+    memset(&page, 0, sizeof page);
+    told = mapped = dropped = noted = lost = served = suspends = 0;
+    suspended = false;
+    s.nodes = NODES;
+    s.managers = MANAGERS;
+    s.deal = deal_known(MANAGERS, NODES, NODES);
+    s.opt.replicas = 2;
+    s.timers.looked_ns = clock_ns(); /* not 0: some time is over */
+    s.stage = STAGE_READY;
+    s.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    local.s = &s;
+    local.page = &page;
+    s.local = s.shadows = &local;
+    s.local_n = 1;
+    ck_assert_int_eq(owner_map_init(&s), 0);
+    ck_assert_int_eq(coordinator_init(&s), 0);
+}
+static void after(void) {
+    coordinator_end(&s);
+    grants_end(&s);
+    free(s.owner_map);
+    ck_assert_uint_eq(s.timers.n, 0);
+    timers_free(&s.timers);
+    close(s.epoll_fd);
+}
+
+static int heard(uint32_t owner, uint32_t primary, uint32_t backup, uint64_t epoch) {
+    struct map_word w = {.primary = primary, .backup = backup};
+    struct control_said m = {
+        .manager = owner, .aux = epoch, .payload = (const char *)&w, .len = sizeof w};
+    return owner_map_heard(&s, &m);
+}
+
+/* --- the map --- */
+START_TEST(a_row_that_is_newer_counts) {
+    uint32_t shadow = shadow_of(&s.deal, 1);
+    ck_assert_uint_eq(s.owner_map[1].primary, 1);
+    ck_assert_uint_eq(s.owner_map[1].backup, shadow);
+    ck_assert_int_eq(heard(1, shadow, SHADOW_NONE, 3), 0);
+    ck_assert_uint_eq(s.owner_map[1].primary, shadow);
+    ck_assert_uint_eq(told, 1);
+    ck_assert_int_eq(heard(1, 1, SHADOW_NONE, 3), 0);
+    ck_assert_int_eq(heard(1, 1, shadow, 2), 0);
+    ck_assert_uint_eq(s.owner_map[1].primary, shadow);
+    ck_assert_uint_eq(told, 1);
+    owner_map_tell(&local);
+    ck_assert_uint_eq(told, 2); /* that row alone */
+}
+END_TEST
+
+START_TEST(a_row_that_makes_no_sense_is_refused) {
+    ck_assert_int_eq(heard(MANAGERS, 1, SHADOW_NONE, 3), DDICT_EPROTO);
+    ck_assert_int_eq(heard(1, 2, SHADOW_NONE, 3), DDICT_EPROTO); /* of another owner */
+    ck_assert_int_eq(heard(1, shadow_of(&s.deal, 2), SHADOW_NONE, 3), DDICT_EPROTO);
+    ck_assert_int_eq(heard(1, shadow_end(&s.deal), SHADOW_NONE, 3), DDICT_EPROTO);
+    ck_assert_int_eq(heard(1, 1, shadow_end(&s.deal), 3), DDICT_EPROTO);
+    free(s.owner_map);
+    s.owner_map = NULL;
+    ck_assert_int_eq(heard(1, 1, SHADOW_NONE, 3), DDICT_EPROTO);
+    ck_assert_uint_eq(told, 0);
+}
+END_TEST
+
+START_TEST(a_backup_is_dropped_once_and_in_its_epoch) {
+    owner_map_backup_lost(&s, 2, 7, "no");
+    ck_assert_uint_eq(mapped, 0);
+    owner_map_backup_lost(&s, 2, 1, "why");
+    owner_map_backup_lost(&s, 2, 1, "why");
+    owner_map_backup_lost(&s, 2, 2, "why");
+    ck_assert_uint_eq(s.owner_map[2].backup, SHADOW_NONE);
+    ck_assert_uint_eq(s.owner_map[2].primary, 2);
+    ck_assert_uint_eq(s.owner_map[2].epoch, 2);
+    ck_assert(mapped == 1 && told == 1 && noted == 1 && dropped == 0);
+}
+END_TEST
+
+START_TEST(other_nodes_ask_node_0) {
+    s.node_id = 1;
+    owner_map_backup_lost(&s, 2, 1, "why");
+    ck_assert(dropped == 1 && mapped == 0 && told == 0);
+    ck_assert_uint_eq(s.owner_map[2].epoch, 1);
+    ck_assert(owner_is_ours(&s, 1) && !owner_is_ours(&s, 0));
+    s.owner_map[0].primary = shadow_of(&s.deal, 0);
+    ck_assert(owner_is_ours(&s, 0));
+}
+END_TEST
+
+/* --- a node is lost --- */
+static bool lose(uint32_t node, uint64_t heard_ago_ms) {
+    return coordinator_node_lost(&s, node, timers_now(&s.timers) - heard_ago_ms * MS, "silent");
+}
+
+START_TEST(backups_go_at_once_and_primaries_when_the_lease_is_over) {
+    ck_assert(coordinator_can_lose(&s, 1));
+    ck_assert(lose(1, 1000));
+    ck_assert(coordinator_is_lost(&s, 1) && !coordinator_all_served(&s));
+    /* of managers 0 and 3 the shadows are on node 1 */
+    ck_assert(s.owner_map[0].backup == SHADOW_NONE && s.owner_map[3].backup == SHADOW_NONE);
+    ck_assert_uint_eq(s.owner_map[1].primary, 1);
+    uint64_t over = timers_next(&s.timers), now = timers_now(&s.timers);
+    ck_assert_uint_le(over, now + (DD_LEASE_WAIT_MS - 1000) * MS);
+    ck_assert_uint_gt(over, now + (DD_LEASE_WAIT_MS - 1500) * MS);
+    timers_run(&s.timers, over - 1);
+    ck_assert(s.owner_map[1].primary == 1 && served == 0);
+    timers_run(&s.timers, over);
+    ck_assert_uint_eq(s.owner_map[1].primary, shadow_of(&s.deal, 1));
+    ck_assert_uint_eq(s.owner_map[1].backup, SHADOW_NONE);
+    ck_assert_uint_eq(s.owner_map[1].epoch, 2);
+    ck_assert(served == 1 && coordinator_all_served(&s) && lost == 0);
+    ck_assert(!coordinator_can_lose(&s, 2)); /* it has the only copy of those of manager 1 */
+    ck_assert(!lose(2, 0));
+}
+END_TEST
+
+START_TEST(a_lease_that_is_long_over_is_not_awaited) {
+    ck_assert(lose(2, DD_LEASE_WAIT_MS + 1000));
+    timers_run(&s.timers, timers_now(&s.timers) + 1);
+    ck_assert_uint_eq(s.owner_map[2].primary, shadow_of(&s.deal, 2));
+}
+END_TEST
+
+START_TEST(nothing_is_lost_before_all_are_ready_or_without_a_copy) {
+    s.stage = STAGE_STARTING;
+    ck_assert(!lose(1, 0));
+    s.stage = STAGE_READY;
+    owner_map_backup_lost(&s, 1, 1, "why");
+    ck_assert(!lose(1, 0));
+    ck_assert(lose(2, 0)); /* of manager 2 there is one on node 0 */
+}
+END_TEST
+
+START_TEST(a_backup_that_is_given_up_meanwhile_ends_it) {
+    ck_assert(lose(1, 0));
+    owner_map_backup_lost(&s, 1, 1, "why");
+    timers_run(&s.timers, timers_next(&s.timers));
+    ck_assert(lost == 1 && served == 0);
+}
+END_TEST
+
+/* --- leases --- */
+static uint64_t boot(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 * MS + (uint64_t)t.tv_nsec;
+}
+
+static void grants_open(void) {
+    s.node_id = 1;
+    s.stage = STAGE_STARTING;
+    ck_assert_int_eq(grants_init(&s), 0);
+    grants_page(&local);
+    ck_assert_uint_eq(page.lease, UINT64_MAX); /* before its managers are ready */
+    grants_begin(&s);
+}
+
+START_TEST(a_lease_counts_from_when_the_beat_was_sent) {
+    grants_open();
+    ck_assert_uint_eq(page.lease, s.grants->lease);
+    s.stage = STAGE_READY;
+    grants_ready(&s);
+    uint64_t now = boot(), first = page.lease;
+    ck_assert(first <= now + DD_LEASE_MS * MS && first > now + (DD_LEASE_MS - 500) * MS);
+    ck_assert_uint_eq(grants_beat(&s), 1);
+    ck_assert_uint_eq(grants_beat(&s), 2);
+    s.grants->sent[1] = now + 1000 * MS;
+    s.grants->sent[2] = now + 2000 * MS;
+    grants_heard(&s, 2);
+    ck_assert_uint_eq(page.lease, now + (2000 + DD_LEASE_MS) * MS);
+    grants_heard(&s, 1); /* older than what we have */
+    grants_heard(&s, 0);
+    grants_heard(&s, 3); /* not sent yet */
+    ck_assert_uint_eq(page.lease, now + (2000 + DD_LEASE_MS) * MS);
+    for (unsigned i = 0; i < GRANT_BEATS; i++)
+        grants_beat(&s);
+    s.grants->sent[2] = now + 9000 * MS; /* of a later beat */
+    grants_heard(&s, 2);
+    ck_assert_uint_eq(page.lease, now + (2000 + DD_LEASE_MS) * MS);
+}
+END_TEST
+
+START_TEST(the_end_of_a_lease_is_seen_at_once_and_the_next_one_too) {
+    grants_open();
+    s.stage = STAGE_READY;
+    s.grants->lease = boot() - MS; /* it ended while we stood still */
+    grants_ready(&s);
+    io_wait(s.epoll_fd, 1000);
+    ck_assert(suspended && suspends == 1);
+    grants_beat(&s);
+    s.grants->sent[1] = boot() - DD_LEASE_MS * MS; /* the answer is late: no lease by it */
+    grants_heard(&s, 1);
+    ck_assert(suspended);
+    grants_beat(&s);
+    s.grants->sent[2] = boot() - (DD_LEASE_MS - 200) * MS;
+    grants_heard(&s, 2);
+    ck_assert(!suspended && suspends == 2);
+    while (!suspended)
+        io_wait(s.epoll_fd, 1000);
+    ck_assert_uint_ge(boot(), page.lease);
+    ck_assert_uint_eq(suspends, 3);
+}
+END_TEST
+
+START_TEST(a_lease_that_was_renewed_does_not_end) {
+    grants_open();
+    s.stage = STAGE_READY;
+    s.grants->lease = boot() + 50 * MS;
+    grants_ready(&s);
+    grants_beat(&s);
+    grants_heard(&s, 1);
+    io_wait(s.epoll_fd, 1000);
+    ck_assert_uint_eq(suspends, 0);
+}
+END_TEST
+
+START_TEST(node_0_and_one_copy_need_none) {
+    ck_assert_int_eq(grants_init(&s), 0);
+    grants_page(&local);
+    ck_assert(!s.grants && page.lease == UINT64_MAX && grants_beat(&s) == 0);
+    s.node_id = 1;
+    s.opt.replicas = 1;
+    ck_assert_int_eq(grants_init(&s), 0);
+    ck_assert_ptr_null(s.grants);
+}
+END_TEST
+
+UNIT_MAIN_WITH("supervisor_replicas", before, after, a_row_that_is_newer_counts,
+               a_row_that_makes_no_sense_is_refused, a_backup_is_dropped_once_and_in_its_epoch,
+               other_nodes_ask_node_0, backups_go_at_once_and_primaries_when_the_lease_is_over,
+               a_lease_that_is_long_over_is_not_awaited,
+               nothing_is_lost_before_all_are_ready_or_without_a_copy,
+               a_backup_that_is_given_up_meanwhile_ends_it,
+               a_lease_counts_from_when_the_beat_was_sent,
+               the_end_of_a_lease_is_seen_at_once_and_the_next_one_too,
+               a_lease_that_was_renewed_does_not_end, node_0_and_one_copy_need_none)
