@@ -21,4 +21,4 @@ tests_bench_store_bench_LDADD = libstore.la
 # On a cluster of contrib/devcluster; tests/slurm runs a short form of jobs.
 EXTRA_DIST += tests/bench/jobs.py tests/bench/nodes.py
 # By hand, within ddict run.
-EXTRA_DIST += tests/bench/load_rate.py
+EXTRA_DIST += tests/bench/load_rate.py tests/bench/replicas.py

@@ -104,6 +104,17 @@ class ByHand(unittest.TestCase):
         with self.assertRaisesRegex(Unexpected, "stored twice, as versions 5 and 6"):
             check_history(calls)
 
+    def test_a_value_that_a_backup_has_as_a_later_version(self):
+        calls = [Call(1, PUT, 1, 0, 1, 0, 1)] + [Call(2, GET, 1, at, at + 1, 0, 0, 1, version=v, owner=7) for at, v in ((2, 5), (6, 6), (8, 6))]
+        self.assertEqual(check_history(calls, {7: 4})["answered"], 4)
+        self.assertEqual(check_history(calls + [Call(3, GET, 1, 3, 9, 0, 0, 1, version=5, owner=7)], {7: 4})["answered"], 5)
+        for moved in ({7: 1}, {7: 7.5}, {8: 4}, {}):
+            with self.assertRaisesRegex(Unexpected, "stored twice, as versions 5 and 6"):
+                check_history(calls, moved)
+        calls[-1] = calls[-1]._replace(version=4)
+        with self.assertRaisesRegex(Unexpected, "stored twice, as versions 6 and 4"):
+            check_history(calls, {7: 4})
+
     def test_a_version_that_falls(self):
         calls = [Call(1, PUT, 1, 0, 9, 0, 1), Call(1, PUT, 1, 0, 9, 0, 2), Call(2, GET, 1, 1, 2, 0, 0, 1, version=5), Call(2, GET, 1, 3, 4, 0, 0, 2, version=4)]
         with self.assertRaisesRegex(Unexpected, "older version"):

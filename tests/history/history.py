@@ -6,13 +6,16 @@ all answers. What nobody can know, of calls that ran out of time, were lost or w
     make check TESTS=tests/history/history.py      in a build folder: some 20 s
     make history HISTORY_SECONDS=1800              longer, with more nemeses
     make history HISTORY_KILLS=10000               so many kills of managers and clients, on 1 and 3 nodes, and what they did
-    HISTORY_AT_ONCE=N                              of these: dictionaries at once (one more than cores); 1 for times on an idle machine
+    make history HISTORY_REPLICAS=2                those of several nodes with two copies of all
+    make history HISTORY_REPLICAS=2 HISTORY_LOSSES=200    so many losses of nodes, each of a dictionary of its own, and what they did
+    HISTORY_AT_ONCE=N                              of these and of kills: dictionaries at once (one more than cores); 1 for times on an idle machine
     HISTORY_SEED=N                                 draw the same nemeses, though not the same moments
     HISTORY_KEEP=DIR                               keep the notes of a history without explanation there, for linear.py
 
 Links are cut and made bad (badlink.py) in network namespaces, if we are root. Where a manager's death ends the dictionary (PROTOCOL 12: it held something that is lost with it), as where more was lost than may
 be, the calls of that dictionary are checked and another one goes on; the figures say how often.
 """
+import contextlib
 import errno
 import itertools
 import os
@@ -31,21 +34,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "local")]
 
 import linear  # noqa: E402
-from cluster import BUILD, Dictionary, Disk, Failed, check, main, managers_of, wait_for  # noqa: E402
+from cluster import BUILD, Dictionary, Disk, Failed, check, main, managers_of, shadows_of, wait_for  # noqa: E402
 from outage import Link  # noqa: E402
 from badlink import BadLink  # noqa: E402
+from switch import Switch  # noqa: E402
 
 WORKER = os.path.join(BUILD, "tests", "history", "worker")
 SECONDS = float(os.environ.get("HISTORY_SECONDS", "18"))
 SEED = int(os.environ.get("HISTORY_SEED", "0")) or random.SystemRandom().getrandbits(31)
 LONG = SECONDS > 60
 KILLS = int(os.environ.get("HISTORY_KILLS", "0"))
+REPLICAS = int(os.environ.get("HISTORY_REPLICAS", "1"))
+LOSSES = int(os.environ.get("HISTORY_LOSSES", "0"))
 AT_ONCE = int(os.environ.get("HISTORY_AT_ONCE", "0")) or len(os.sched_getaffinity(0)) + 1  # dictionaries, of so many kills
 GROWN = 32768  # bytes that an index and its slabs may have grown by, of each manager
 EMPTIED_S = 2
+STREAM_S = 8  # four times as long what a lost node had sent of a value is kept: DD_STREAM_MS
 LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
+REPLACED_S = 5.5  # within it the backups of a lost node serve: DD_LEASE_WAIT_MS, and a busy machine
 LONG_MS = 20000  # of worker.c: a call that takes so long, where nothing stands still, hangs
-KEYS = 12 if KILLS else 6
+KEYS = 12 if KILLS or LOSSES else 6
 # Seconds from a kill to the next. Of four managers each dies some ten times in ten seconds, and serves hundreds of calls between; 16 deaths are made good.
 KILL_PACE = 0.15
 
@@ -66,15 +74,16 @@ class LeftOver(Failed):
 class Round:
     """One dictionary, its workers, and what is done to them."""
 
-    def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=(), at=None, freezes=False):
+    def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=(), at=None, freezes=False, managers=0):
         """at: the nodes that have workers; None: all. freezes: one more worker freezes and unfreezes."""
-        self.d, self.folder, self.rng, self.link, self.words, self.pause_us = d, folder, rng, link, words, pause_us
+        self.d, self.folder, self.rng, self.link, self.words, self.pause_us, self.managers = d, folder, rng, link, words, pause_us, managers
         self.clients = 0
         self.did = Counter()
         self.over = None      # why the dictionary has ended
         self.later = []       # (when, what to undo)
         self.files = []
         self.deaths = []      # (when a manager was killed, when it was gone, its number), in ns
+        self.losses = []      # the same of the managers of a lost node
         self.at = list(range(d.n)) if at is None else at
         self.workers = [self.start(self.at[i % len(self.at)]) for i in range(workers)]
         self.freezer = self.start(self.at[0], "freezer") if freezes else None
@@ -83,16 +92,18 @@ class Round:
         self.clients += 1
         path = os.path.join(self.folder, "calls.%d" % self.clients)
         self.files.append(path)
-        via = self.link.prefix(node) if self.link else []
-        argv = [*via, WORKER, path, str(self.clients), str(self.rng.getrandbits(31)), str(KEYS), str(self.pause_us), *self.words, *words]
+        argv = [*self.d.prefix(node), WORKER, path, str(self.clients), str(self.rng.getrandbits(31)), str(KEYS), str(self.pause_us), *self.words, *words]
         p = subprocess.Popen(argv, env=self.d.env(node))
         p.node = node
         return p
 
     # --- nemeses; each undoes itself later ---
 
+    def nodes(self):
+        return [self.d.nodes[i] for i in self.d.left()]
+
     def manager(self, nodes=None):
-        pids = managers_of(self.rng.choice(nodes or self.d.nodes).proc.pid)
+        pids = managers_of(self.rng.choice(nodes or self.nodes()).proc.pid)
         return self.rng.choice(pids) if pids else None
 
     def signal(self, pid, number):
@@ -145,7 +156,44 @@ class Round:
         self.later.append((time.monotonic() + self.rng.uniform(0.02, 3), lambda: p.send_signal(signal.SIGCONT)))
 
     def ddictd_stopped(self):
-        self.stop(self.rng.choice(self.d.nodes).proc.pid, self.rng.uniform(0.02, 3))
+        self.stop(self.rng.choice(self.nodes()).proc.pid, self.rng.uniform(0.02, 3))
+
+    def shadow_killed(self):
+        pids = shadows_of(self.rng.choice(self.nodes()).proc.pid)
+        self.signal(self.rng.choice(pids) if pids else None, signal.SIGKILL)
+
+    def node_stopped(self):
+        """Without its workers, for less than the lease is long."""
+        seconds = self.rng.uniform(0.02, 1.5)
+        for pid in self.d.pids_of(self.rng.choice(self.d.left())):
+            self.stop(pid, seconds)
+
+    def backups_of(self, i):
+        """Shadows of the managers of node i."""
+        pids = [pid for node in self.nodes() for pid in shadows_of(node.proc.pid)]
+        return [pid for pid in pids if int(comm_of(pid).rsplit(":", 1)[1][:-1]) % self.d.n == i]
+
+    def node_lost(self):
+        """One of those that are not node 0, with its workers; as many go on with the load on the others. Where there are links its own is cut some moments before: what it has sent has not arrived. Else its
+        backups may stand still at that moment: they carry out what nobody will be told of."""
+        self.undo(True)
+        i = self.rng.choice([i for i in self.d.left() if i != 0])
+        behind = [] if self.link or self.rng.random() < 0.5 else self.backups_of(i)
+        for pid in behind:
+            self.stop(pid, 0.2)
+        if self.link:
+            self.link.up(i, False)
+            time.sleep(self.rng.uniform(0, 0.5))
+        elif behind:
+            time.sleep(self.rng.uniform(0.01, 0.1))
+        mine, when = [p for p in self.workers if p.node == i], time.monotonic_ns()
+        self.d.lose(i, [p.pid for p in mine])
+        for p in mine:
+            p.wait()
+        gone = time.monotonic_ns()
+        self.losses += [(when, gone, m) for m in range(i, self.managers, self.d.n)]
+        self.at = [node for node in self.at if node != i] or [0]
+        self.workers = [self.start(self.rng.choice(self.at)) if p in mine else p for p in self.workers]
 
     def link_back(self):
         self.link.up(True)
@@ -188,7 +236,7 @@ class Round:
 
     def look(self):
         """True while the dictionary lives; workers that have ended without need are found."""
-        for node in self.d.nodes:
+        for node in self.nodes():
             while node.read(0):
                 pass
             bad = [line for line in node.lines if line.startswith("ddict1 error")]
@@ -251,13 +299,22 @@ class Round:
                 answers.setdefault(c.owner, []).append((c.began, c.ended))
         return [min(((ended - killed) / 1e6 for began, ended in answers.get(number, []) if began > killed and ended > gone), default=None) for killed, gone, number in self.deaths]
 
+    def replaced(self, calls):
+        """For each manager of a lost node, in ms: from the loss to the first answer of who took its place; None: there was none."""
+        answers = {}
+        for c in calls:
+            if c.ended is not None and c.code not in linear.OPEN and c.code not in linear.NOTHING and c.how != linear.MANY:  # which wait for other keys, too
+                answers.setdefault(c.owner, []).append(c.ended)
+        # what ends just behind the loss was answered before it
+        return [min(((ended - when) / 1e6 for ended in answers.get(number, []) if ended > gone + 100e6), default=None) for when, gone, number in self.losses]
+
     def calls(self):
         return [c for path in self.files if os.path.exists(path) for c in linear.read_file(path)]
 
     def explained(self, calls):
         """How many of which outcome there were; notes without explanation are kept."""
         try:
-            return linear.check_history(calls)
+            return linear.check_history(calls, {number: gone for _, gone, number in self.losses})
         except linear.Unexpected as e:
             keep = os.environ.get("HISTORY_KEEP")
             if keep:
@@ -271,7 +328,10 @@ class Round:
         calls = self.calls()
         counts, found = self.explained(calls), self.recoveries(calls)
         RECOVERED.extend(ms for ms in found if ms is not None)
-        counts["deaths"] = len(found)
+        replaced = self.replaced(calls)
+        REPLACED.extend(ms for ms in replaced if ms is not None)
+        counts["deaths"], counts["owners"] = len(found), len(replaced)
+        counts["unanswered"] = sum(ms is None for ms in replaced) if self.over is None else 0
         counts["hung"] = sum(c.code == -errno.ETIMEDOUT and c.timeout_ms >= LONG_MS for c in calls)
         counts["restarts"] = self.restarts()
         return counts
@@ -287,26 +347,33 @@ def check_emptied(d, before):
 
     d.run("clear")
     try:
-        wait_for("memory", over, EMPTIED_S)
+        wait_for("memory", over, STREAM_S if d.lost else EMPTIED_S)
     except Failed:
         raise LeftOver("after all was removed (before, now): %r" % figures) from None
 
 
 TOTAL = Counter()
 RECOVERED = []  # ms
+REPLACED = []   # ms
 
 
-def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, emptied=False, **how):
-    """A dictionary for so long; what it was."""
+def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, emptied=False, loses=0, replicas=REPLICAS,
+            **how):
+    """A dictionary for so long; what it was. loses: then a node is lost, and the others go on for so long."""
+    if replicas > 1 and nodes > 1:
+        args = [*args, "--replicas", str(replicas)]
     folder = tempfile.mkdtemp(prefix="ddict-history-", dir=BUILD)
     try:
         with Dictionary(nodes=nodes, managers=managers, mem=mem, args=args, env=env, via=[link.prefix(i) for i in range(nodes)] if link else None) as d:
             before = d.stats() if emptied else None
             if ballast:
                 d.run("fill", "ballast", ballast, 20000)
-            r = Round(d, folder, rng, link, **how)
+            r = Round(d, folder, rng, link, managers=managers, **how)
             try:
                 lived = r.run(seconds, nemeses, pace)
+                if lived and loses:
+                    r.do("node_lost")
+                    lived = r.run(loses, nemeses, pace)
                 if lived and last:
                     r.do(last)
                     r.run(LOST_S + 10, [], pace)
@@ -314,7 +381,7 @@ def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem
             finally:
                 r.kill_all()
             counts = r.judge()  # before what follows: a wrong answer says more than that it ended
-            check(r.over is None or may_end or last, "the dictionary has ended: %s" % r.over)
+            check(r.over is None or last or may_end and not any(d.node_name(i) in r.over for i in d.lost), "the dictionary has ended: %s" % r.over)
             d.pids.update(p for node in d.nodes for p in managers_of(node.proc.pid))
             if r.over is None:
                 if before:
@@ -327,8 +394,8 @@ def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem
     return r
 
 
-def recovery():
-    ms = sorted(RECOVERED)
+def recovery(found=RECOVERED):
+    ms = sorted(found)
     return "p50 %.1f ms, p99 %.1f ms, most %.1f ms, of %d" % (ms[len(ms) // 2], ms[len(ms) * 99 // 100], ms[-1], len(ms))
 
 
@@ -345,12 +412,17 @@ def until(seconds, one):
     check(TOTAL["answered"] > 20 * seconds, "only %d answers" % TOTAL["answered"])
 
 
-def no_links():
-    """Why there are no links of our own to cut; None: there are."""
+def no_switch():
+    """Why there are no network namespaces on a bridge; None: there are."""
     if os.geteuid() != 0:
         return "we are not root"
-    if subprocess.run(["ip", "netns", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
-        return "no network namespaces here"
+    return None if subprocess.run(["ip", "netns", "list"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0 else "no network namespaces here"
+
+
+def no_links():
+    """Why there are no links of our own to cut; None: there are."""
+    if why := no_switch():
+        return why
     return None if os.access("/dev/net/tun", os.R_OK | os.W_OK) else "no /dev/net/tun here"
 
 
@@ -427,6 +499,41 @@ def losses_that_end_it():
     until(SHARE, one)
 
 
+def a_loss(rng, seconds, nemeses, nodes, cut=False, args=(), **how):
+    """With two copies of all: a round that loses a node. cut: its link first, if we may."""
+    how = dict({"managers": nodes, "mem": "%dM" % (32 * nodes), "replicas": 2, "loses": REPLACED_S + rng.uniform(0.2, 2), "pause_us": 1500, "words": ["small"], "pace": 0.4}, **how)
+    with Switch(nodes) if cut and no_switch() is None else contextlib.nullcontext() as link:
+        return a_round(rng, seconds, nemeses, nodes=nodes, args=[*args, "--restarts", "16"], link=link, **how)
+
+
+def nodes_that_are_lost_with_two_copies():
+    """One round of each, one after the other in long runs."""
+    def one(left):
+        what, nodes, nemeses, how = next(kinds)
+        a_loss(RNG, RNG.uniform(0.5, 2), nemeses, nodes, **how)
+    kinds = itertools.cycle([k for k in LOSS_KINDS if not k[3].get("disk")])
+    REPLACED.clear()
+    until(SHARE if LONG else 1, one)
+    check(TOTAL["node_lost"] > 0 and REPLACED and TOTAL["unanswered"] == 0, "lost %d nodes; of %d owners nobody answered for %d" % (TOTAL["node_lost"], TOTAL["owners"], TOTAL["unanswered"]))
+    print("# from a loss to the first answer: " + recovery(REPLACED), flush=True)
+
+
+# What losses of a node are of, with two copies of all
+LOSS_KINDS = [
+    ("3 nodes", 3, [], {"cut": True}),
+    ("2 nodes", 2, [], {}),
+    ("3 nodes, large values", 3, [], {"words": []}),
+    ("2 nodes, the link first", 2, [], {"cut": True}),
+    ("3 nodes, shadows die, too", 3, ["shadow_killed"], {}),
+    ("3 nodes, managers die, too", 3, ["manager_killed", "worker_killed"], {"may_end": True}),
+    ("3 nodes, frozen now and then", 3, [], {"freezes": True}),
+    ("2 nodes, values on disk", 2, [], {"disk": True}),
+    ("3 nodes, tiny times", 3, [], {"words": ["small", "tiny"]}),
+    ("3 nodes that stand still", 3, ["node_stopped"], {}),
+    ("2 nodes, large values, the link first", 2, [], {"words": [], "cut": True}),
+]
+
+
 # What so many kills are of: nodes, and how a round differs. A death ends a dictionary where values in pieces were on their way between nodes; of owners that only others ask few do.
 ALL = ["manager_killed", "manager_killed", "worker_killed"]
 OWNERS = ["owner_killed", "owner_killed", "worker_killed"]
@@ -444,21 +551,30 @@ KINDS = [
 ]
 
 
-def one_of_many(nodes, nemeses, how, kept):
+def some_kill_round(nodes, nemeses, args, how):
+    a_round(RNG, 10, nemeses, **dict({"words": ["small"], "mem": "%dM" % (32 * nodes)}, pace=KILL_PACE, nodes=nodes, managers=max(4, 2 * nodes), args=[*args, "--restarts", "16"], may_end=True,
+                                     pause_us=1500, emptied=True, **how))
+
+
+def some_loss_round(nodes, nemeses, args, how):
+    a_loss(RNG, RNG.uniform(0.3, 2), nemeses, nodes, args=args, emptied=True, **how)
+
+
+def one_of_many(one, nodes, nemeses, how, kept):
     """A round; what was wrong, and why, or None."""
-    how = dict({"words": ["small"], "mem": "%dM" % (32 * nodes)}, **how)
-    args, keep = ["--restarts", "16"], os.environ.get("HISTORY_KEEP")
+    how = dict(how)
+    args, keep = [], os.environ.get("HISTORY_KEEP")
     try:
         with Disk() as disk:
             if how.pop("disk", False) and disk:
                 args += ["--spill", disk, "--spill-size", "64M"]
                 how.update(mem="16M", ballast=800)
             os.environ["HISTORY_KEEP"] = kept
-            a_round(RNG, 10, nemeses, pace=KILL_PACE, nodes=nodes, managers=max(4, 2 * nodes), args=args, may_end=True, pause_us=1500, emptied=True, **how)
+            one(nodes, nemeses, args, how)
     except LeftOver as e:
         return "left-overs", e
     except Unexplained as e:
-        return "torn values" if "torn" in str(e) else "answers without explanation", e
+        return "torn values" if "torn" in str(e) else "applied twice" if "twice" in str(e) else "answers without explanation", e
     except Failed as e:
         return "hangs" if "a worker to end" in str(e) else "left-overs" if "to end: [" in str(e) or "sockets" in str(e) else "others", e
     finally:
@@ -483,7 +599,7 @@ def some_kills(share, most, folder, found):
             shown = killed
             print("# %d of %d kills, wrong: %s" % (killed, most, dict(wrong)), flush=True)
         TOTAL.clear()
-        bad = one_of_many(nodes, nemeses, how, os.path.join(folder, "%d.%d" % (share, n)))
+        bad = one_of_many(some_kill_round, nodes, nemeses, how, os.path.join(folder, "%d.%d" % (share, n)))
         if bad:
             wrong[bad[0]] += 1
             print("# %s, round %d.%d: %s: %s" % (what, share, n, bad[0], str(bad[1]).replace("\n", "\n# ")), flush=True)
@@ -541,20 +657,65 @@ def so_many_kills():
         print("# %s: %d dictionaries ended" % (what, sums["kind " + what]))
     print("# %d kills of managers (%d on 1 node, %d on 3) and %d of clients under load in %d s, %d dictionaries, %d at once: %d answers without explanation (0: no acknowledged write lost, none applied "
           "twice), %d torn values, %d hangs, %d left-overs, %d others; %d calls answered, %d ended in DDICT_ELOST; %d managers came back, %d deaths ended a dictionary; from a kill to the first answer: %s"
-          % (sums["managers 1"] + sums["managers 3"], sums["managers 1"], sums["managers 3"], sums["clients"], time.monotonic() - began, sums["rounds"], AT_ONCE, wrong["answers without explanation"],
+          % (sums["managers 1"] + sums["managers 3"], sums["managers 1"], sums["managers 3"], sums["clients"], time.monotonic() - began, sums["rounds"], AT_ONCE, wrong["answers without explanation"] + wrong["applied twice"],
              wrong["torn values"], wrong["hangs"], wrong["left-overs"], wrong["others"], sums["answered"], sums["lost"], sums["restarts"], sums["ended"], recovery() if RECOVERED else "-"), flush=True)
     if over:
         raise over
     check(not any(wrong.values()), "%r; histories are in %s" % (dict(wrong), folder))
 
 
+def some_losses(share, most, folder, found):
+    """So many of them, each of a dictionary of its own. found as of some_kills()."""
+    global RNG
+    RNG = random.Random(SEED + share)
+    wrong, sums = found["wrong"], found["sums"]
+    REPLACED.clear()
+    found["recovered"] = REPLACED
+    for n, (what, nodes, nemeses, how) in enumerate(itertools.islice(itertools.cycle(LOSS_KINDS), share * len(LOSS_KINDS) // AT_ONCE, None)):
+        if sums["losses"] >= most or sums["rounds"] >= 2 * most:
+            break
+        TOTAL.clear()
+        bad = one_of_many(some_loss_round, nodes, nemeses, how, os.path.join(folder, "%d.%d" % (share, n)))
+        if bad:
+            wrong[bad[0]] += 1
+            sums["losses"] += not TOTAL["rounds"]  # what is wrong is found behind it
+            print("# %s, round %d.%d: %s: %s" % (what, share, n, bad[0], str(bad[1]).replace("\n", "\n# ")), flush=True)
+        wrong["hangs"] += TOTAL["hung"]
+        sums.update({"losses": TOTAL["node_lost"], "kind " + what: TOTAL["ended"], "rounds": 1})
+        sums.update({k: TOTAL[k] for k in ("calls", "answered", "unknown", "lost", "ended", "owners", "unanswered", "deaths", "shadow_killed", "node_stopped")})
+        if sums["rounds"] % 20 == 0:
+            print("# share %d: %d of %d losses, wrong: %s" % (share, sums["losses"], most, dict(wrong)), flush=True)
+
+
+def so_many_losses():
+    """HISTORY_LOSSES of them; goes on behind a fault, and says at the end what there was."""
+    began, wrong, sums = time.monotonic(), Counter(), Counter()
+    folder = os.environ.get("HISTORY_KEEP") or os.path.join(BUILD, "history-found")
+    parts, over = at_once(AT_ONCE, lambda share, found: some_losses(share, -(-LOSSES // AT_ONCE), folder, found))
+    times = [ms for part in parts for ms in part["recovered"]]
+    for part in parts:
+        wrong.update(part["wrong"])
+        sums.update(part["sums"])
+    print("# %d losses of a node under load in %d s, %d dictionaries, %d at once: %d calls, of which %d answered, %d unknown, %d in DDICT_ELOST; acknowledged writes lost or answers without explanation %d, "
+          "applied twice %d, torn %d, hung %d, left-overs %d, others %d; of %d owners nobody answered for %d; %d managers and %d shadows died, too, %d nodes stood still; %d dictionaries ended; from a loss to "
+          "the first answer: %s"
+          % (sums["losses"], time.monotonic() - began, sums["rounds"], AT_ONCE, sums["calls"], sums["answered"], sums["unknown"], sums["lost"], wrong["answers without explanation"], wrong["applied twice"],
+             wrong["torn values"], wrong["hangs"], wrong["left-overs"], wrong["others"], sums["owners"], sums["unanswered"], sums["deaths"], sums["shadow_killed"], sums["node_stopped"], sums["ended"],
+             recovery(times) if times else "-"), flush=True)
+    if over:
+        raise over
+    check(not any(wrong.values()) and sums["unanswered"] == 0, "%r, %d unanswered; histories are in %s" % (dict(wrong), sums["unanswered"], folder))
+
+
 if __name__ == "__main__":
     print("# HISTORY_SEED=%d" % SEED, flush=True)
-    TESTS = [managers_that_are_killed_and_started_again, owners_that_are_killed_while_other_nodes_ask, processes_that_stand_still_or_die_on_two_nodes, memory_that_is_full, times_that_are_too_short]
+    TESTS = [managers_that_are_killed_and_started_again, owners_that_are_killed_while_other_nodes_ask, processes_that_stand_still_or_die_on_two_nodes, memory_that_is_full, times_that_are_too_short, nodes_that_are_lost_with_two_copies]
     if LINKS:
         TESTS += [links_that_are_cut_and_bad, losses_that_end_it]
     elif LONG:
         print("# without bad links and losses of nodes: %s" % no_links(), flush=True)
     if KILLS:
         TESTS = [so_many_kills]
-    main(TESTS, limit=KILLS * 4 + 600 if KILLS else int(SECONDS * 3 + 300))
+    if LOSSES:
+        TESTS = [so_many_losses]
+    main(TESTS, limit=KILLS * 4 + LOSSES * 30 + 600 if KILLS or LOSSES else int(SECONDS * 3 + 300))

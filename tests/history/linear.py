@@ -21,7 +21,7 @@ from collections import Counter, namedtuple
 PUT, NEW, EXISTING, GET, DEL, POP, HAS, PUSH, FREEZE, UNFREEZE = range(1, 11)
 VERBS = ["", "put", "put new", "put existing", "get", "del", "pop", "has", "push", "freeze", "unfreeze"]
 HOWS = ["", " (view)", " (many)", " (place)", " (pieces)", " (async)"]
-ASYNC = 5  # of Call.how
+MANY, ASYNC = 2, 5  # of Call.how
 QUEUE = 40  # keys from this one on are queues
 ENOKEY, EEXISTS, EFULL, EGONE, ELOST, EVIEWS, EFROZEN = -4001, -4002, -4003, -4005, -4006, -4009, -4015
 TORN = 0xffffffff
@@ -306,12 +306,15 @@ def explain(calls, at, before):
     return "\n".join(lines)
 
 
-def check_versions(calls):
-    """Of two reads, one after the other, the second has no older version; and a version has one value, and a value one version: what was put once was stored once."""
+def check_versions(calls, moved=()):
+    """Of two reads, one after the other, the second has no older version; and a version has one value, and a value one version: what was put once was stored once. moved: see check_history()."""
     value, version = {}, {}
     for c in calls:
-        if c.version and c.ended is not None and version.setdefault(c.read, c.version) != c.version:
-            raise Unexpected("key %d: %s was stored twice, as versions %d and %d: %s" % (c.key, name(c.read), version[c.read], c.version, text(c, c.began)))
+        loss = moved[c.owner] if c.owner in moved else float("inf")
+        there = c.read, c.began > loss
+        # one of several keys may have been read before the loss, though its call ended behind it
+        if c.version and c.ended is not None and not c.began <= loss < c.ended and version.setdefault(there, c.version) != c.version:
+            raise Unexpected("key %d: %s was stored twice, as versions %d and %d: %s" % (c.key, name(c.read), version[there], c.version, text(c, c.began)))
         if c.version and c.ended is not None and value.setdefault(c.version, c.read) != c.read:
             raise Unexpected("key %d: version %d is of two values, %s and %s: %s" % (c.key, c.version, name(value[c.version]), name(c.read), text(c, c.began)))
     most, by, events = 0, None, []
@@ -414,8 +417,9 @@ def check_freezes(calls):
             raise Unexpected("%s:%s" % ("a change while all was frozen" if c.code == 0 else "a refusal while nothing was frozen", lines_of(by[i], c)))
 
 
-def check_history(calls):
-    """Raises Unexpected, or returns how many calls of which outcome there were."""
+def check_history(calls, moved=()):
+    """Raises Unexpected, or returns how many calls of which outcome there were. moved: {manager: when its node was lost}: its backup may have a value as a later version, where the primary had sent it
+    again over a new connection (PROTOCOL 13)."""
     keys = {}
     check_freezes(calls)
     for c in settle(calls):
@@ -429,7 +433,7 @@ def check_history(calls):
         at = search.run()
         if at is not None:
             raise Unexpected(explain(mine, at, search.held))
-        check_versions(mine)
+        check_versions(mine, moved)
     counts = Counter(calls=len(calls))
     for c in calls:
         counts["lost"] += c.code == ELOST

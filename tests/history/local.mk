@@ -9,7 +9,8 @@ tests_history_ddictd_mutant_SOURCES = tests/history/mutants.c
 tests_history_ddictd_mutant_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_history_ddictd_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_open,--wrap=store_commit \
   -Wl,--wrap=store_find,--wrap=store_remove,--wrap=store_pop,--wrap=store_work,--wrap=store_leases_add \
-  -Wl,--wrap=store_queue_push,--wrap=freeze_init,--wrap=freeze_take
+  -Wl,--wrap=store_queue_push,--wrap=freeze_init,--wrap=freeze_take,--wrap=flight_send \
+  -Wl,--wrap=results_enter
 tests_history_ddictd_mutant_LDADD = $(ddictd_OBJECTS) liblaunch.la libstore.la libwire.la \
   libplace.la libtopology.la libgpu.la libbase.la $(SODIUM_LIBS) $(JANSSON_LIBS)
 HISTORY_TESTS = tests/history/checker.py tests/history/history.py tests/history/mutants.py
@@ -17,9 +18,12 @@ dist_check_SCRIPTS += $(HISTORY_TESTS)
 TESTS += $(HISTORY_TESTS)
 EXTRA_DIST += tests/history/linear.py tests/history/badlink.py
 
-# A long one, with all nemeses; HISTORY_KILLS: so many kills of managers and clients instead.
+# A long one, with all nemeses; HISTORY_KILLS: so many kills of managers and clients instead; HISTORY_LOSSES: so many losses of nodes.
 HISTORY_SECONDS = 600
 HISTORY_KILLS = 0
+HISTORY_REPLICAS = 1
+HISTORY_LOSSES = 0
 history: ddictd tests/local/probe tests/history/worker
-	HISTORY_SECONDS=$(HISTORY_SECONDS) HISTORY_KILLS=$(HISTORY_KILLS) $(srcdir)/tests/history/history.py
+	HISTORY_SECONDS=$(HISTORY_SECONDS) HISTORY_KILLS=$(HISTORY_KILLS) HISTORY_REPLICAS=$(HISTORY_REPLICAS) HISTORY_LOSSES=$(HISTORY_LOSSES) \
+	  $(srcdir)/tests/history/history.py
 .PHONY: history

@@ -19,10 +19,15 @@
  *     frozen_open     a manager says that it is frozen, and now and then is not
  *     frozen_once     the next life of a manager that was frozen is not
  *     memory_lost     a put now and then takes a block that nobody ever frees
+ *     copy_missed     with --replicas a value is now and then replaced or deleted without the backup
+ *     results_dropped a backup writes no results of what it carries out
+ *     copy_early      a change is answered when it was sent to the backup, which may not have it
  *
  * One manager for each ddictd.
  */
 #include <manager/freeze.h>
+#include <manager/replica_flight.h>
+#include <manager/results.h>
 #include <store/store.h>
 
 #include <errno.h>
@@ -49,12 +54,29 @@ enum {
     POP_TWO,
     FROZEN_OPEN,
     FROZEN_ONCE,
-    MEMORY_LOST
+    MEMORY_LOST,
+    COPY_MISSED,
+    RESULTS_DROPPED,
+    COPY_EARLY
 };
-static const char *const names[] = {
-    "",          "pop_leaves",   "new_replaces",   "early_answer", "late_del",
-    "twice",     "twice_newest", "leases_unknown", "push_twice",   "push_lost",
-    "push_late", "pop_two",      "frozen_open",    "frozen_once",  "memory_lost"};
+static const char *const names[] = {"",
+                                    "pop_leaves",
+                                    "new_replaces",
+                                    "early_answer",
+                                    "late_del",
+                                    "twice",
+                                    "twice_newest",
+                                    "leases_unknown",
+                                    "push_twice",
+                                    "push_lost",
+                                    "push_late",
+                                    "pop_two",
+                                    "frozen_open",
+                                    "frozen_once",
+                                    "memory_lost",
+                                    "copy_missed",
+                                    "results_dropped",
+                                    "copy_early"};
 static unsigned mutant, chance;
 
 /* What outlives a manager; of ddictd, which forks it. */
@@ -92,6 +114,10 @@ int __real_store_leases_add(struct store *s, uint64_t id, const void *map, uint3
 int __real_store_queue_push(struct store *s, struct store_ref *ref);
 int __real_freeze_init(struct manager *m);
 void __real_freeze_take(struct manager *m, const struct sup_msg *sup);
+int __real_flight_send(struct requester *a, const struct msg *req, enum repl_op op, const void *key,
+                       uint64_t hash, struct store_ref *ref, uint64_t began, uint64_t most);
+void __real_results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
+                          const struct store_ref *popped);
 
 int __wrap_store_open(struct store **out, int fd, int spill_fd, unsigned local_index);
 int __wrap_store_commit(struct store *s, struct store_ref *ref, enum store_mode mode,
@@ -105,6 +131,10 @@ int __wrap_store_leases_add(struct store *s, uint64_t id, const void *map, uint3
 int __wrap_store_queue_push(struct store *s, struct store_ref *ref);
 int __wrap_freeze_init(struct manager *m);
 void __wrap_freeze_take(struct manager *m, const struct sup_msg *sup);
+int __wrap_flight_send(struct requester *a, const struct msg *req, enum repl_op op, const void *key,
+                       uint64_t hash, struct store_ref *ref, uint64_t began, uint64_t most);
+void __wrap_results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
+                          const struct store_ref *popped);
 
 __attribute__((constructor)) static void mutant_choose(void) {
     const char *name = getenv("HISTORY_MUTANT");
@@ -290,4 +320,23 @@ int __wrap_store_leases_add(struct store *s, uint64_t id, const void *map, uint3
     if (mutant == LEASES_UNKNOWN && ++chance % 2 == 0)
         return 0;
     return __real_store_leases_add(s, id, map, pid);
+}
+
+int __wrap_flight_send(struct requester *a, const struct msg *req, enum repl_op op, const void *key,
+                       uint64_t hash, struct store_ref *ref, uint64_t began, uint64_t most) {
+    struct store_ref there;
+    if (mutant == COPY_MISSED && (op == REPL_PUT || op == REPL_DEL) &&
+        __real_store_find(a->m->store, key, req->key_len, &there) == 0 && now_and_then())
+        return 0;
+    int e = __real_flight_send(a, req, op, key, hash, ref, began, most);
+    if (e == 1 && mutant == COPY_EARLY)
+        for (struct flight *f = a->m->flights->air; f; f = f->next)
+            f->acked = true;
+    return e;
+}
+
+void __wrap_results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
+                          const struct store_ref *popped) {
+    if (mutant != RESULTS_DROPPED)
+        __real_results_enter(m, proxy, id, version, popped);
 }

@@ -13,6 +13,7 @@ import cluster  # noqa: E402  (history.py knows the way)
 from cluster import BUILD, check, main  # noqa: E402
 
 WITHIN_S = 60  # of histories; each bug is found in the first or second
+LOSSES_S = 150  # the same where each loses a node, in one of the first four
 MUTANTS = {
     "pop_leaves": "a pop that leaves its value",
     "new_replaces": "a put new that replaces what is there",
@@ -28,6 +29,12 @@ MUTANTS = {
     "frozen_open": "a change of a frozen manager",
     "frozen_once": "a next life that is not frozen",
     "memory_lost": "a block that nobody frees",
+}
+# With two copies of all, of which one is lost with its node
+COPIES = {
+    "copy_missed": "a value that is replaced or deleted without the backup",
+    "copy_early": "a change that is answered before the backup has it",
+    "results_dropped": "a backup without results",
 }
 
 
@@ -51,21 +58,37 @@ def histories(mutant, seconds):
     return None
 
 
+def losses(mutant, seconds):
+    """The same of losses of a node whose link is cut some moments before, where that can be. Of many keys, so that most are read before they are replaced."""
+    history.KEYS = 24
+    rng, began = random.Random(history.SEED), time.monotonic()
+    while time.monotonic() - began < seconds:
+        try:
+            history.a_loss(rng, rng.uniform(0.5, 1.5), [], nodes=3, env={"HISTORY_MUTANT": mutant}, words=["small"], pause_us=100, workers=9, cut=mutant == "copy_early")
+        except history.Unexplained as e:
+            return str(e), time.monotonic() - began
+    return None
+
+
 def without_a_bug_all_is_explained():
     found = histories("", 4)
     check(found is None, found and found[0])
 
 
-def finds(mutant):
+def finds(mutant, what, how=histories):
     def test():
-        found = histories(mutant, WITHIN_S)
-        check(found is not None, "%s was not found within %d s" % (MUTANTS[mutant], WITHIN_S))
-        print("# %s, after %.1f s:\n# %s" % (MUTANTS[mutant], found[1], found[0].replace("\n", "\n# ")))
-    test.__name__ = "%s_is_found" % MUTANTS[mutant].replace(" ", "_")
+        if mutant == "copy_early" and history.no_links():
+            print("# not looked for: %s" % history.no_links())  # what was sent arrives, if processes are all that dies
+            return
+        seconds = WITHIN_S if how is histories else LOSSES_S
+        found = how(mutant, seconds)
+        check(found is not None, "%s was not found within %d s" % (what, seconds))
+        print("# %s, after %.1f s:\n# %s" % (what, found[1], found[0].replace("\n", "\n# ")))
+    test.__name__ = "%s_is_found" % what.replace(" ", "_")
     return test
 
 
 if __name__ == "__main__":
     cluster.DDICTD = os.path.join(BUILD, "tests", "history", "ddictd_mutant")
     check(os.access(cluster.DDICTD, os.X_OK), "no " + cluster.DDICTD)
-    main([without_a_bug_all_is_explained, *map(finds, MUTANTS)])
+    main([without_a_bug_all_is_explained, *(finds(m, what) for m, what in MUTANTS.items()), *(finds(m, what, losses) for m, what in COPIES.items())], limit=240)

@@ -65,6 +65,20 @@ def managers_of(pid):
     return found
 
 
+def shadows_of(pid):
+    """With --replicas=2, of a ddictd: those of its children that hold the copy of another node's manager, or took its place."""
+    found = []
+    for child in children(pid):
+        try:
+            with open("/proc/%d/comm" % child) as f:
+                word = f.read().strip()
+        except OSError:
+            continue
+        if word.startswith("ddictd:") and word.endswith("s") and word[7:-1].isdigit():
+            found.append(child)
+    return found
+
+
 def alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as f:
@@ -182,16 +196,18 @@ class Dictionary:
     """via: for each node the words before its command, such as those that enter a network namespace. meanwhile(self): before the nodes hear of each other.
     says(self, i): the starter's line for node i where it is not the right one."""
 
-    def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None, name=None,
+    def __init__(self, nodes=1, managers=1, mem="64M", env=None, args=(), ready=True, drain_ms=300, node_env=None, node_args=None, name=None,
                  via=None, meanwhile=None, says=None):
         self.tag = "%d.%x" % (os.getpid(), random.getrandbits(32))
         self.name = name or "%d.local.%s" % (os.getuid(), self.tag)
         self.n = nodes
         self.nodes = []
+        self.via = via
+        self.lost = set()
         self.pids = set()
         for i in range(nodes):
             argv = [*(via[i] if via else ()), DDICTD, "--name", self.name, "--managers", str(managers), "--mem", str(mem), "--drain-ms", str(drain_ms),
-                    "--node", self.node_name(i), *args]
+                    "--node", self.node_name(i), *args, *((node_args or {}).get(i, ()))]
             if nodes > 1 and TRANSPORT:
                 argv += ["--transport", TRANSPORT, "--rma", RMA or "auto"]
             if nodes > 1 and WIRE and "--wire" not in args:
@@ -222,9 +238,13 @@ class Dictionary:
     def env(self, node=0):
         return dict(os.environ, DDICT_NAME=self.name, DDICT_NODE=self.node_name(node))
 
+    def prefix(self, node):
+        """What makes a command run where the node is."""
+        return list(self.via[node]) if self.via else []
+
     def probe(self, *args, node=0, **kw):
         """Start the test client; a Popen with stdin and stdout as text."""
-        return subprocess.Popen([PROBE, *map(str, args)], env=self.env(node), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kw)
+        return subprocess.Popen([*self.prefix(node), PROBE, *map(str, args)], env=self.env(node), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **kw)
 
     def run(self, *args, node=0, seconds=60, code=0):
         """Run the test client to its end; its output."""
@@ -245,14 +265,37 @@ class Dictionary:
     def manager_pid(self, m):
         return self.stats()[m]["pid"]
 
+    def left(self):
+        """The nodes that were not lost."""
+        return [i for i in range(self.n) if i not in self.lost]
+
+    def pids_of(self, i):
+        """A ddictd, its managers and shadows."""
+        pid = self.nodes[i].proc.pid
+        found = [pid, *children(pid)]
+        self.pids.update(found)
+        return found
+
+    def lose(self, i, others=()):
+        """Node i, with other processes of it, as if its power went: SIGSTOP first, so that none sees another one die."""
+        pids = [*self.pids_of(i), *others]
+        self.lost.add(i)
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for pid in pids:
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
+        self.nodes[i].proc.wait()
+
     def end(self, seconds=10.0):
-        """The line `drain` to node 0; its report. All must end with 0."""
+        """The line `drain` to node 0; its report. All that were not lost must end with 0."""
         try:
             self.nodes[0].write("drain\n")
         except (OSError, ValueError):  # it ends already
             pass
         self.nodes[0].close_stdin()
-        for node in self.nodes:
+        for node in map(self.nodes.__getitem__, self.left()):
             code = node.wait(seconds)
             check(code == 0, "node %s: exit code %d, stderr %s" % (node.name, code, node.stderr()))
         check(self.nodes[0].has("end"), "no line end: %r" % self.nodes[0].lines)

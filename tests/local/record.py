@@ -247,6 +247,23 @@ def a_manager_that_comes_back_is_recorded():
         check([m["restarts"] for m in end["managers"]] == [0, 2] and end["total"]["restarts"] == 2, "%r" % end)
 
 
+def a_node_that_is_lost_with_two_copies_is_recorded():
+    with folder() as tmp:
+        log = tmp + "/r.jsonl"
+        with recorded(log, nodes=3, managers=3, mem="96M", args=("--replicas", "2")) as d:
+            d.run("fill", "k", 60, 100)
+            d.lose(1)
+            wait_for("two lines", lambda: sum(line["event"] == "copies" for line in lines(log)) == 2, 15)
+            d.end()
+        end, n = the_end(log), [d.node_name(i) for i in range(3)]
+        node = [line for line in lines(log) if line["event"] == "node_lost"]
+        copies = [(line["manager"], line["node"], line["count"], line["text"]) for line in lines(log) if line["event"] == "copies"]
+        check([(line["node"], line["count"], line["text"]) for line in node] == [(n[1], 1, "node %s is lost: its ddictd ended; the dictionary goes on without it" % n[1])], "%r" % node)
+        check(copies == [(0, n[0], 2, "the keys of manager 0 have no second copy any more: node %s is lost" % n[1]),
+                         (1, n[2], 2, "the keys of manager 1 are served by node %s, without a second copy: node %s is lost" % (n[2], n[1]))], "%r" % copies)
+        check(end["total"]["lost_managers"] == 0 and end["total"]["num_keys"] == 60, "%r" % end["total"])
+
+
 def a_full_manager_is_told_of_once():
     with folder() as tmp:
         log = tmp + "/r.jsonl"
@@ -431,6 +448,6 @@ def ports_are_those_of_the_range():
 main([the_counts_are_exactly_those_of_the_work, names_tell_the_scope, down_and_sigterm_are_told_apart, whoever_is_gone_one_node_writes,
       a_node_killed_in_the_end_of_a_job_loses_only_its_own, a_head_that_was_silent_does_not_write_twice,
       a_manager_that_dies_is_named_and_its_counts_are_kept, a_manager_that_comes_back_is_recorded,
-      a_full_manager_is_told_of_once, strangers_are_recorded, another_user_that_knocks_is_recorded,
+      a_node_that_is_lost_with_two_copies_is_recorded, a_full_manager_is_told_of_once, strangers_are_recorded, another_user_that_knocks_is_recorded,
       a_log_that_can_not_be_written_is_warned_of_once, a_full_disk_is_warned_of_and_spoils_one_line, rotation_needs_no_signal, two_dictionaries_share_a_file,
       the_summary_is_appended_to_its_file, ports_are_those_of_the_range])
