@@ -29,6 +29,20 @@ static struct msg request_of(const struct forward *f) {
     return r;
 }
 
+/* A large payload that its entry has is sent from there, instead of being copied once more. */
+static int payload_send(struct forward *f, struct peer *p, struct msg *r, const uint8_t *payload) {
+    size_t len = f->req.len - MSG_HEADER;
+    struct ledger_lent lent;
+    if (!f->entry || f->entry->bytes != len ||
+        !ledger_lend(f->requester->m->setup->ledger, f->entry, &lent))
+        return peer_send(p, f->via, r, payload, len);
+    int e = peer_send_body(p, f->via, r, payload, len - lent.n, lent.bytes, lent.n, ledger_back,
+                           lent.arg);
+    if (e < 0)
+        ledger_back(lent.arg);
+    return e;
+}
+
 int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
     struct manager *m = f->requester->m;
     const struct msg *req = &f->req;
@@ -48,7 +62,7 @@ int forward_send(struct forward *f, struct peer *p, const uint8_t *payload) {
     if (f->state == FORWARD_PUTS)
         e = put_in_pass(f->requester, req, f);
     if (e == 0)
-        e = peer_send(p, f->via, &r, payload, req->len - MSG_HEADER);
+        e = payload_send(f, p, &r, payload);
     if (faults.on && f->entry && f->entry->id)
         faults_step(STEP_SENT);
     f->position = peer_position(p);

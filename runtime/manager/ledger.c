@@ -13,6 +13,9 @@
 _Static_assert(LEDGER_CHUNK * sizeof(struct ledger_entry) % DD_PAGE_MAX == 0 &&
                    LEDGER_HEAD % DD_PAGE_MAX == 0,
                "a chunk is made of pages");
+_Static_assert(LEDGER_LARGE ==
+                   LEDGER_CHUNK * sizeof(struct ledger_entry) - offsetof(struct ledger_entry, part),
+               "a large part takes a chunk");
 
 /* A file, not anonymous memory: the latter is counted as a whole where the kernel promises no more
  * than it has (vm.overcommit_memory=2). */
@@ -42,9 +45,13 @@ static struct ledger_entry *entry_at(struct ledger *l, uint64_t place) {
     return &l->entry[place - 1];
 }
 
+static uint32_t chunks_most(const struct ledger *l) {
+    return l->most ? l->most : LEDGER_CHUNKS;
+}
+
 /* The first chunk that has room, or NULL. */
 static struct ledger_chunk *chunk_find(struct ledger *l) {
-    uint32_t most = l->most ? l->most : LEDGER_CHUNKS;
+    uint32_t most = chunks_most(l);
     while (l->low < most && l->chunk[l->low].used == LEDGER_CHUNK)
         l->low++;
     return l->low < most ? &l->chunk[l->low] : NULL;
@@ -56,15 +63,45 @@ static uint64_t place_take(struct ledger *l) {
         return 0;
     struct ledger_entry *first = &l->entry[(size_t)l->low * LEDGER_CHUNK];
     uint32_t i = k->free ? k->free - 1u : k->top;
-    if (k->free)
+    if (k->free) {
         k->free = (uint16_t)first[i].at;
-    else
+    } else {
+        entry_number(&first[i], 0); /* there may be bytes of a large part */
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
         k->top++;
+    }
     k->used++;
     k->touched = true;
     if (l->reach <= l->low)
         l->reach = l->low + 1;
     return (size_t)l->low * LEDGER_CHUNK + i + 1;
+}
+
+/* A whole chunk; 0: none is empty. A next life that finds it large looks at its first entry alone,
+ * which is free until the part is whole. */
+static uint64_t place_take_large(struct ledger *l) {
+    uint32_t most = chunks_most(l) < LEDGER_LARGE_CHUNKS ? chunks_most(l) : LEDGER_LARGE_CHUNKS;
+    while (l->empty < most && l->chunk[l->empty].used > 0)
+        l->empty++;
+    if (l->empty >= most)
+        return 0;
+    struct ledger_chunk *k = &l->chunk[l->empty];
+    uint64_t place = (uint64_t)l->empty * LEDGER_CHUNK + 1;
+    entry_number(entry_at(l, place), 0);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    k->large = true;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    k->top = 1;
+    k->free = 0;
+    k->used = LEDGER_CHUNK;
+    k->touched = true;
+    if (l->reach <= l->empty)
+        l->reach = l->empty + 1;
+    return place;
+}
+
+static bool is_large(const struct ledger *l, uint64_t place) {
+    return l->chunk[(place - 1) / LEDGER_CHUNK].large;
 }
 
 /* Into the list of the free ones of its chunk. */
@@ -77,12 +114,22 @@ static void place_free(struct ledger *l, uint64_t place) {
     k->free = (uint16_t)((place - 1) % LEDGER_CHUNK + 1);
 }
 
-static void place_give(struct ledger *l, uint64_t place) {
-    uint32_t chunk = (uint32_t)((place - 1) / LEDGER_CHUNK);
-    place_free(l, place);
-    l->chunk[chunk].used--;
+static void chunk_give(struct ledger *l, uint32_t chunk, uint16_t n) {
+    struct ledger_chunk *k = &l->chunk[chunk];
+    k->used -= n;
+    k->large = false;
     if (l->low > chunk)
         l->low = chunk;
+    if (k->used == 0 && l->empty > chunk)
+        l->empty = chunk;
+}
+
+static void place_give(struct ledger *l, uint64_t place) {
+    uint32_t chunk = (uint32_t)((place - 1) / LEDGER_CHUNK);
+    const struct ledger_chunk *k = &l->chunk[chunk];
+    place_free(l, place);
+    if (k->lent == 0)
+        chunk_give(l, chunk, k->large ? LEDGER_CHUNK : 1);
 }
 
 /* A part without its request is of one that was about to come, or about to end. */
@@ -93,8 +140,10 @@ static bool is_free(struct ledger *l, const struct ledger_entry *e) {
 
 static void chunk_open(struct ledger *l, uint32_t chunk) {
     struct ledger_chunk *k = &l->chunk[chunk];
-    k->used = k->free = 0;
+    k->used = k->free = k->lent = 0;
     k->touched = true;
+    if (k->large)
+        k->top = 1; /* the life before died before it said so */
     for (uint64_t i = k->top; i > 0; i--) {
         uint64_t place = (uint64_t)chunk * LEDGER_CHUNK + i;
         if (is_free(l, entry_at(l, place)))
@@ -102,12 +151,15 @@ static void chunk_open(struct ledger *l, uint32_t chunk) {
         else
             k->used++;
     }
+    k->large = k->large && k->used > 0;
+    if (k->large)
+        k->used = LEDGER_CHUNK;
 }
 
 void ledger_open(struct ledger *l) {
-    l->low = l->reach = l->next = 0;
+    l->low = l->empty = l->reach = l->next = 0;
     for (uint32_t i = 0; i < LEDGER_CHUNKS; i++)
-        if (l->chunk[i].top)
+        if (l->chunk[i].top || l->chunk[i].large)
             l->reach = i + 1;
     for (uint32_t i = 0; i < l->reach; i++)
         chunk_open(l, i);
@@ -169,20 +221,32 @@ static void parts_give(struct ledger *l, uint64_t part) {
     }
 }
 
+static uint8_t *part_bytes(struct ledger_entry *p) {
+    return (uint8_t *)p + offsetof(struct ledger_entry, part);
+}
+
+/* Bytes of a payload that the part in this place has, if `left` remain. */
+static uint32_t part_length(const struct ledger *l, uint64_t place, uint32_t left) {
+    uint32_t room = is_large(l, place) ? LEDGER_LARGE : LEDGER_BYTES;
+    return left < room ? left : room;
+}
+
 /* What does not fit into the request in place `of`. */
 static bool parts_add(struct ledger *l, uint64_t of, const struct payload *bytes) {
     struct ledger_entry *e = entry_at(l, of);
     uint64_t *more = &e->more;
     *more = 0;
     for (uint32_t done = LEDGER_KEY, n; done < bytes->len; done += n) {
-        uint64_t part = place_take(l);
+        uint64_t part = bytes->len - done >= LEDGER_LARGE_MIN ? place_take_large(l) : 0;
+        if (!part)
+            part = place_take(l);
         if (!part) {
             parts_give(l, e->more);
             return false;
         }
         struct ledger_entry *p = entry_at(l, part);
-        n = bytes->len - done < LEDGER_BYTES ? bytes->len - done : LEDGER_BYTES;
-        payload_copy(bytes, done, p->part, n);
+        n = part_length(l, part, bytes->len - done);
+        payload_copy(bytes, done, part_bytes(p), n);
         p->at = of;
         p->more = 0;
         entry_number(p, LEDGER_PART | (l->seq + 1));
@@ -274,9 +338,29 @@ void ledger_payload(const struct ledger *l, const struct ledger_entry *e, uint8_
     for (uint64_t more = e->more; (left -= n) > 0 && more; more = e->more) {
         e = &l->entry[more - 1];
         to += n;
-        n = left < LEDGER_BYTES ? left : LEDGER_BYTES;
-        memcpy(to, e->part, n);
+        n = part_length(l, more, left);
+        memcpy(to, (const uint8_t *)e + offsetof(struct ledger_entry, part), n);
     }
+}
+
+bool ledger_lend(struct ledger *l, const struct ledger_entry *e, struct ledger_lent *lent) {
+    uint64_t part = e->more;
+    if (!part || !is_large(l, part) || entry_at(l, part)->more)
+        return false;
+    uint32_t chunk = (uint32_t)((part - 1) / LEDGER_CHUNK);
+    struct ledger_chunk *k = &l->chunk[chunk];
+    k->number = (uint16_t)chunk;
+    k->lent++;
+    *lent = (struct ledger_lent){
+        .bytes = part_bytes(entry_at(l, part)), .n = e->bytes - LEDGER_KEY, .arg = k};
+    return true;
+}
+
+void ledger_back(void *arg) {
+    struct ledger_chunk *k = arg;
+    struct ledger *l = (void *)((char *)(k - k->number) - offsetof(struct ledger, chunk));
+    if (--k->lent == 0 && l->entry[(size_t)k->number * LEDGER_CHUNK].seq == 0)
+        chunk_give(l, k->number, LEDGER_CHUNK);
 }
 
 struct ledger_entry *ledger_next(struct ledger *l, const struct ledger_entry *e) {

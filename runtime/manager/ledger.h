@@ -18,6 +18,7 @@
 
 #define LEDGER_KEY     64u            /* bytes of the payload in one entry */
 #define LEDGER_BYTES   232u           /* ... and in each further one */
+#define LEDGER_LARGE   65512u         /* ... and in a whole chunk of further ones, as one part */
 #define LEDGER_LIVES   2u             /* so many end at a request; then it is not taken again */
 #define LEDGER_CHUNK   256u           /* entries: 64 KiB, a page of any machine */
 #define LEDGER_CHUNKS  8192u          /* room for a hundred lanes with DD_COPIES_MAX bytes each */
@@ -25,6 +26,10 @@
 #define LEDGER_HEAD    (128u << 10)   /* bytes before the first entry: pages of any machine */
 /* chunks whose memory stays, 1 MiB: it is used again at once */
 #define LEDGER_KEPT 16u
+/* so much of a payload gets a chunk of its own: copied at once, not by entries */
+#define LEDGER_LARGE_MIN 8192u
+/* ... one of so many, an eighth of all, as such a chunk may be used for an eighth alone */
+#define LEDGER_LARGE_CHUNKS 1024u
 /* chunks that are given back in one turn, 4 MiB: half a millisecond */
 #define LEDGER_STEP 64u
 /* in store_source.at: not a position of SQ, but the number of an entry */
@@ -87,7 +92,10 @@ struct ledger_chunk {
     uint16_t top;  /* entries so far that were ever used; 0: it has no memory */
     uint16_t used; /* entries in use; this and the rest is found anew by ledger_open() */
     uint16_t free; /* the first free one, from 1; 0: none below top */
+    uint16_t lent; /* of a large one: see ledger_lend() */
     bool touched;  /* since ledger_shrink() looked at it last */
+    bool large; /* its first entry is a part of LEDGER_LARGE bytes, or free; there are no others */
+    uint16_t number;
 };
 
 struct ledger {
@@ -99,6 +107,7 @@ struct ledger {
             uint32_t most;  /* chunks that may be used, for tests; 0: all */
             uint32_t reach; /* no chunk from here on has memory */
             uint32_t low;   /* no chunk below has room */
+            uint32_t empty; /* no chunk below is empty */
             uint32_t next;  /* where ledger_shrink() goes on */
             struct ledger_chunk chunk[LEDGER_CHUNKS];
         };
@@ -148,6 +157,15 @@ void ledger_note(struct ledger_entry *e, uint64_t pos, uint64_t upto);
 void ledger_settle(struct ledger_entry *e, uint64_t pos);
 /* Copy its key, and the value that was given with it: e->bytes bytes. */
 void ledger_payload(const struct ledger *l, const struct ledger_entry *e, uint8_t *to);
+struct ledger_lent {
+    const uint8_t *bytes; /* the last n of its payload */
+    uint32_t n;
+    void *arg;
+};
+/* The end of its payload, if that is one large part: it is sent from there, and stays there until
+ * ledger_back(lent->arg), also when the entry ends before. */
+bool ledger_lend(struct ledger *l, const struct ledger_entry *e, struct ledger_lent *lent);
+void ledger_back(void *arg);
 /* The first request, or the next behind e, in any order; NULL: there is none. */
 struct ledger_entry *ledger_next(struct ledger *l, const struct ledger_entry *e);
 /* The entry of that number, or NULL. */

@@ -278,10 +278,15 @@ unsigned peer_via(struct peer *p) {
     return best;
 }
 
-int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len) {
+int peer_send_body(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len,
+                   const void *body, size_t body_len, void (*done)(void *arg), void *done_arg) {
     if (p->down || !link_serves(&p->link[via]))
         return DDICT_ELOST;
-    return link_send(p->link[via].link, r, payload, len, NULL, 0, NULL, NULL);
+    return link_send(p->link[via].link, r, payload, len, body, body_len, done, done_arg);
+}
+
+int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len) {
+    return peer_send_body(p, via, r, payload, len, NULL, 0, NULL, NULL);
 }
 
 void peer_tell(struct peer *p, struct msg *r) {

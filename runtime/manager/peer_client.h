@@ -49,6 +49,9 @@ struct forward **peer_forwards(struct peer *p); /* requests without an answer */
 /* Requests that are to be sent again, in this order, before any other. */
 struct forward **peer_again(struct peer *p);
 int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len);
+/* The same, with more of the payload that is sent from where it lies: see conn_send(). */
+int peer_send_body(struct peer *p, unsigned via, struct msg *r, const void *payload, size_t len,
+                   const void *body, size_t body_len, void (*done)(void *arg), void *done_arg);
 /* Over the first connection. Errors are left to the end of the connection. */
 void peer_tell(struct peer *p, struct msg *r);
 /* see link_read() */

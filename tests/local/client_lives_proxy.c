@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define NAMES 40u
-#define LONG  100000u /* one message all the same; a view of it goes into a block of the proxy */
+/* one message all the same, kept and sent as one part; a view of it goes into a block of the proxy */
+#define LONG 60000u
 
 enum { PROXY, OWNER }; /* managers; we are on the node of the first */
 

@@ -60,11 +60,16 @@ START_TEST(a_request_comes_back_whole) {
                                     LEDGER_KEY + LEDGER_BYTES,
                                     LEDGER_KEY + LEDGER_BYTES + 1,
                                     5000,
-                                    MSG_KEY_MAX};
+                                    LEDGER_KEY + LEDGER_LARGE_MIN - 1,
+                                    LEDGER_KEY + LEDGER_LARGE_MIN,
+                                    LEDGER_KEY + LEDGER_LARGE,
+                                    LEDGER_KEY + LEDGER_LARGE + 1,
+                                    LEDGER_KEY + LEDGER_LARGE + LEDGER_LARGE_MIN,
+                                    DD_MSG_INLINE};
     const size_t n = sizeof edge / sizeof *edge;
     for (size_t k = 0; k < n; k++)
         for (size_t v = 0; v < n; v++) {
-            uint32_t key = edge[k], value = edge[v];
+            uint32_t key = edge[k] < MSG_KEY_MAX ? edge[k] : MSG_KEY_MAX, value = edge[v];
             if (key + value > DD_MSG_INLINE)
                 value = DD_MSG_INLINE - key;
             struct ledger_entry *e = add(key, value);
@@ -78,7 +83,117 @@ START_TEST(a_request_comes_back_whole) {
             ledger_end(l, other);
             ck_assert_uint_eq(used(), 0);
         }
-    ck_assert_uint_le(l->reach, 3);
+    ck_assert_uint_le(l->reach, 5);
+}
+END_TEST
+
+/* Bytes of a value where entries of its chunk would be look like entries. */
+static void bytes_forge(void) {
+    const struct ledger_entry forged = {.seq = 1000, .client = 7};
+    for (size_t at = LEDGER_KEY + LEDGER_BYTES; at + sizeof forged <= sizeof bytes;
+         at += sizeof forged)
+        memcpy(bytes + at, &forged, sizeof forged);
+}
+
+/* A death between two stores of what makes it, or ends it. */
+START_TEST(a_large_part_is_whole_or_free) {
+    struct ledger_entry *kept, *e, *part = &l->entry[LEDGER_CHUNK];
+    bytes_forge();
+    kept = add(20, 2000);
+    unsigned full = used();
+    for (unsigned dies = 0; dies < 4; dies++) {
+        ck_assert_ptr_nonnull(e = add(0, 40000));
+        ck_assert(l->chunk[1].large && l->chunk[1].top == 1);
+        ck_assert_uint_eq(used(), full + 1 + LEDGER_CHUNK);
+        uint64_t seq = e->seq;
+        if (dies == 0) {
+            ledger_open(l); /* when it is whole */
+            is_whole(e, 0, 40000);
+            ledger_end(l, e);
+            continue;
+        }
+        e->seq = 0; /* its part came first; or it ended first */
+        if (dies > 1)
+            part->seq = 0;
+        if (dies > 2)
+            l->chunk[1].top = 0; /* the chunk had no memory, and was about to be taken */
+        ledger_open(l);
+        ck_assert(!l->chunk[1].large && l->chunk[1].used == 0);
+        ck_assert_uint_eq(used(), full);
+        ck_assert_ptr_null(ledger_find(l, seq));
+    }
+    is_whole(kept, 20, 2000);
+}
+END_TEST
+
+START_TEST(bytes_of_a_large_part_are_no_entries) {
+    static struct ledger_entry *e[2 * LEDGER_CHUNK];
+    unsigned n = 0;
+    bytes_forge();
+    ck_assert_ptr_nonnull(e[n++] = add(0, 0));
+    struct ledger_entry *large = add(0, 60000);
+    ck_assert_uint_eq(l->entry[LEDGER_CHUNK + 1].seq, 1000);
+    ck_assert_ptr_null(ledger_find(l, 1000));
+    ledger_end(l, large);
+    while (l->chunk[1].used < LEDGER_CHUNK / 2) { /* others take these places */
+        ck_assert_ptr_nonnull(e[n++] = add(5, 0));
+        ck_assert_ptr_null(ledger_find(l, 1000));
+    }
+    ledger_open(l);
+    ck_assert_uint_eq(used(), n);
+    ck_assert_ptr_null(ledger_find(l, 1000));
+    while (n-- > 0)
+        ledger_end(l, e[n]);
+    ck_assert_uint_eq(used(), 0);
+    ck_assert_ptr_nonnull(add(0, 60000)); /* the chunk is empty again */
+    ck_assert(l->chunk[1].large);
+}
+END_TEST
+
+START_TEST(a_part_that_is_lent_stays) {
+    struct ledger_lent lent, again;
+    ck_assert(!ledger_lend(l, add(10, 1000), &lent));
+    ck_assert(!ledger_lend(l, add(10, LEDGER_LARGE + 1000), &lent)); /* it has another part */
+    unsigned before = used();
+    struct ledger_entry *e = add(10, 50000);
+    for (int ends = 0; ends < 2; ends++) {
+        ck_assert(ledger_lend(l, e, &lent) && ledger_lend(l, e, &again));
+        ck_assert(lent.n == 50010 - LEDGER_KEY && again.bytes == lent.bytes);
+        if (ends)
+            ledger_end(l, e);
+        ck_assert_int_eq(memcmp(lent.bytes, bytes + LEDGER_KEY, lent.n), 0);
+        ledger_back(again.arg);
+        ck_assert_int_eq(memcmp(lent.bytes, bytes + LEDGER_KEY, lent.n), 0);
+        ck_assert_uint_eq(used(), before + LEDGER_CHUNK + !ends);
+        ledger_back(lent.arg);
+    }
+    ck_assert_uint_eq(used(), before);
+    e = add(10, 50000);
+    ck_assert(ledger_lend(l, e, &lent));
+    const uint8_t *there = lent.bytes;
+    ledger_end(l, e);
+    e = add(10, 50000);
+    ck_assert(ledger_lend(l, e, &again) && again.bytes != there);
+    ledger_open(l); /* nothing is sent by the next life */
+    ck_assert_uint_eq(used(), before + LEDGER_CHUNK + 1);
+    is_whole(e, 10, 50000);
+    ledger_end(l, e);
+    ck_assert_uint_eq(used(), before);
+}
+END_TEST
+
+START_TEST(large_parts_leave_room_for_others) {
+    static struct ledger_entry *e[LEDGER_LARGE_CHUNKS + 10];
+    unsigned n = 0;
+    for (; n < LEDGER_LARGE_CHUNKS + 10; n++)
+        ck_assert_ptr_nonnull(e[n] = add(10, 10000));
+    ck_assert_uint_le(l->reach, LEDGER_LARGE_CHUNKS + 10);
+    for (unsigned i = 0; i < n; i += 100)
+        is_whole(e[i], 10, 10000);
+    is_whole(e[n - 1], 10, 10000); /* in small parts */
+    while (n-- > 0)
+        ledger_end(l, e[n]);
+    ck_assert_uint_eq(used(), 0);
 }
 END_TEST
 
@@ -306,6 +421,8 @@ START_TEST(memory_in_use_stays) {
 END_TEST
 
 UNIT_MAIN_WITH("manager_ledger", before, after, a_request_comes_back_whole,
+               a_large_part_is_whole_or_free, bytes_of_a_large_part_are_no_entries,
+               a_part_that_is_lent_stays, large_parts_leave_room_for_others,
                requests_are_listed_in_their_order, what_was_not_whole_is_free,
                an_id_stays_with_its_request, a_part_of_a_value_counts_once_it_is_published,
                a_rewind_counts_once_it_is_published, a_full_ledger_takes_nothing_in_part,
