@@ -74,6 +74,8 @@ t the_next_job submitted "$line"
 has goes_on_from_there '^trained 1 '
 runs a_step_whose_results_are_files "srun --ddict-mem=2G --ddict-save=results/:out "
 is they_are_there "$(cat out/results/loss.txt)" 0.5
+runs a_step_with_two_copies "srun -N2 --no-kill --ddict-mem=2G --ddict-replicas=2 "
+has its_tasks_have_it_too '^trained 0 images 0$'
 
 runs without_the_plugin "ddict run --managers=2 "
 has on_this_machine '^trained 0 '
