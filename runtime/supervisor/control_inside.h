@@ -3,8 +3,8 @@
  * control_inside.h - shared by the files of control.h: control.c, what is known and said of the
  * nodes; control_links.c, the connections to other ddictds. Both ends of one send a beat every
  * DD_PEER_BEAT_MS. A node that is silent for DD_PEER_LOST_MS, for DD_PEER_SLOWED_MS where its last
- * beat said that the kernel slows it, or whose connection ends without being announced, is lost.
- * One thread.
+ * beat said that the kernel slows it, for DD_LEASE_WAIT_MS where others have all that it has
+ * (coordinator.h), or whose connection ends without being announced, is lost. One thread.
  */
 #ifndef DDICT_SUPERVISOR_CONTROL_INSIDE_H
 #define DDICT_SUPERVISOR_CONTROL_INSIDE_H

@@ -9,8 +9,8 @@
 
 #include "supervisor.h"
 
-#define GRANT_BEATS \
-    32u /* beats that may be answered; an answer to an older one is too old anyhow */
+/* beats that may be answered; an answer to an older one is too old anyhow */
+#define GRANT_BEATS 32u
 
 struct grants {
     struct supervisor *s;
