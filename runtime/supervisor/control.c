@@ -346,6 +346,9 @@ void control_rendezvous(struct supervisor *s, uint32_t to, uint32_t node, uint16
                       MSG_CTL_MEET, node, port, step, strlen(step));
 }
 
+bool control_decides(const struct supervisor *s) {
+    return s->node_id == 0;
+}
 bool control_is_head(const struct supervisor *s) {
     return !s->control || s->control->head;
 }

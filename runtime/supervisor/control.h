@@ -95,6 +95,8 @@ void control_release(struct supervisor *s);
  * that is cut off (--replicas=2). If it is right we find out by ourselves. */
 bool control_orphan_errs(const struct supervisor *s);
 void control_parent_late(struct supervisor *s); /* it should have said DONE */
+/* We decide for all nodes: node 0, until it is lost and another takes its place (--replicas=2). */
+bool control_decides(const struct supervisor *s);
 /* We write the record: we are node 0, or the lowest node that lives. */
 bool control_is_head(const struct supervisor *s);
 bool control_released(const struct supervisor *s);

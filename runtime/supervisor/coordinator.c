@@ -87,7 +87,9 @@ static void lease_over(struct timer *t) {
             why, sizeof why,
             "the keys of manager %u are served by node %s, without a second copy: node %s is lost",
             i, node_name(s, p->backup % s->nodes), node_name(s, node));
-        owner_map_change(s, i, p->backup, SHADOW_NONE, why);
+        struct owner_place to = {
+            .primary = p->backup, .primary_port = p->backup_port, .backup = SHADOW_NONE};
+        owner_map_change(s, i, &to, why);
     }
     save_passes_served(s);
 }

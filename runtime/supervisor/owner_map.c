@@ -21,7 +21,8 @@ int owner_map_init(struct supervisor *s) {
         s->owner_map[i] = (struct owner_place){
             .primary = i,
             .backup = deal_owns(&s->deal, i) ? shadow_of(&s->deal, i) : SHADOW_NONE,
-            .epoch = 1};
+            .epoch = 1,
+            .whole = true};
     return 0;
 }
 
@@ -54,20 +55,34 @@ static void row_set(struct supervisor *s, uint32_t owner, const struct owner_pla
 }
 
 /* --- changes --- */
-void owner_map_change(struct supervisor *s, uint32_t owner, uint32_t primary, uint32_t backup,
-                      const char *why) {
-    struct owner_place to = {
-        .primary = primary, .backup = backup, .epoch = s->owner_map[owner].epoch + 1};
-    struct map_word w = {.primary = primary, .backup = backup};
-    struct note n = {.kind = NOTE_COPIES, .manager = owner, .count = to.epoch};
-    /* first the others: a primary that commits alone must not be the only one that knows */
-    control_map(s, owner, to.epoch, &w, sizeof w);
-    row_set(s, owner, &to);
-    snprintf(n.node, sizeof n.node, "%s", node_name(s, primary % s->nodes));
+const struct owner_place *owner_map_next(const struct supervisor *s, uint32_t owner) {
+    return &s->owner_map[owner];
+}
+
+static void change_tell(struct supervisor *s, uint32_t owner, const char *why) {
+    const struct owner_place *p = &s->owner_map[owner];
+    struct note n = {.kind = NOTE_COPIES, .manager = owner, .count = p->epoch};
+    snprintf(n.node, sizeof n.node, "%s", node_name(s, p->primary % s->nodes));
     snprintf(n.text, sizeof n.text, "%s", why);
     log_warn("%s", n.text);
     startup_print("warn %s", n.text);
     control_note(s, &n);
+}
+
+void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *row,
+                      const char *why) {
+    struct owner_place to = *row;
+    struct map_word w = {.primary = to.primary,
+                         .backup = to.backup,
+                         .primary_port = to.primary_port,
+                         .backup_port = to.backup_port,
+                         .whole = to.whole};
+    to.epoch = s->owner_map[owner].epoch + 1;
+    /* first the others: a primary that commits alone must not be the only one that knows */
+    control_map(s, owner, to.epoch, &w, sizeof w);
+    row_set(s, owner, &to);
+    if (why)
+        change_tell(s, owner, why);
 }
 
 int owner_map_heard(struct supervisor *s, const struct control_said *m) {
@@ -78,7 +93,12 @@ int owner_map_heard(struct supervisor *s, const struct control_said *m) {
         (w.backup >= end && w.backup != SHADOW_NONE) ||
         shadow_owner(&s->deal, w.primary) != m->manager)
         return DDICT_EPROTO;
-    struct owner_place to = {.primary = w.primary, .backup = w.backup, .epoch = m->aux};
+    struct owner_place to = {.primary = w.primary,
+                             .backup = w.backup,
+                             .primary_port = w.primary_port,
+                             .backup_port = w.backup_port,
+                             .whole = w.whole,
+                             .epoch = m->aux};
     if (to.epoch > s->owner_map[m->manager].epoch)
         row_set(s, m->manager, &to);
     return 0;
@@ -87,16 +107,20 @@ int owner_map_heard(struct supervisor *s, const struct control_said *m) {
 /* --- a backup is given up --- */
 void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
     const struct owner_place *p = &s->owner_map[owner];
+    struct owner_place to = *p;
     char text[OWNER_MAP_WHY + 128];
     if (s->stage >= STAGE_ENDING || p->epoch != epoch || p->backup == SHADOW_NONE)
         return;
-    if (s->node_id > 0) {
+    if (!control_decides(s)) {
         control_drop(s, owner, epoch, why);
         return;
     }
     snprintf(text, sizeof text, "the keys of manager %u have no second copy any more: %s", owner,
              why);
-    owner_map_change(s, owner, p->primary, SHADOW_NONE, text);
+    to.backup = SHADOW_NONE;
+    to.backup_port = 0;
+    to.whole = false;
+    owner_map_change(s, owner, &to, text);
 }
 
 int owner_map_drop_heard(struct supervisor *s, const struct control_said *m) {

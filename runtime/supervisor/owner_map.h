@@ -14,16 +14,24 @@
 struct owner_place {
     uint32_t primary, backup; /* numbers; backup SHADOW_NONE: there is no second copy */
     uint64_t epoch;           /* grows with each change of this row; 1 at the start */
+    /* where they listen, if they were started behind the start (new_backup.h); 0: as the node infos say,
+     * or, of the backup, it is being started */
+    uint16_t primary_port, backup_port;
+    bool whole; /* the backup has all: it can be promoted */
 };
 
 struct map_word { /* payload of CTL_MAP */
     uint32_t primary, backup;
+    uint16_t primary_port, backup_port, whole, unused;
 };
 
 int owner_map_init(struct supervisor *s); /* when managers and nodes are known; -ENOMEM */
-/* Node 0: the row of this owner from now on; why: a sentence for the log and the record. All nodes
- * hear of it. */
-void owner_map_change(struct supervisor *s, uint32_t owner, uint32_t primary, uint32_t backup,
+/* Who decides (control_decides()): the row of this owner as it was decided last. Others act on
+ * owner_map, which it is part of once it counts. */
+const struct owner_place *owner_map_next(const struct supervisor *s, uint32_t owner);
+/* Who decides: the row of this owner from now on, but for its epoch; why: a sentence for the log and
+ * the record, or NULL. All nodes hear of it. */
+void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *to,
                       const char *why);
 /* A manager or shadow that starts again, before SUP_GO: the rows that are not as at the start. */
 void owner_map_tell(struct local_manager *mgr);

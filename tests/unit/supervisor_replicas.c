@@ -46,6 +46,9 @@ void control_map(struct supervisor *sup, uint32_t owner, uint64_t epoch, const v
     ck_assert_uint_eq(epoch, sup->owner_map[owner].epoch + 1); /* the others first */
     mapped++;
 }
+bool control_decides(const struct supervisor *sup) {
+    return sup->node_id == 0;
+}
 void control_drop(struct supervisor *sup, uint32_t owner, uint64_t epoch, const char *why) {
     dropped++;
 }
