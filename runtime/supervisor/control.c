@@ -347,7 +347,7 @@ void control_rendezvous(struct supervisor *s, uint32_t to, uint32_t node, uint16
 }
 
 bool control_decides(const struct supervisor *s) {
-    return s->node_id == 0;
+    return !s->control || s->control->decides == s->node_id;
 }
 bool control_is_head(const struct supervisor *s) {
     return !s->control || s->control->head;

@@ -47,6 +47,7 @@ struct control {
     bool gave;                    /* our own figures */
     bool head, released;          /* released: the parent said DONE */
     bool asked_again;             /* a parent that was lost to us */
+    uint32_t decides;             /* the node that decides for all (control_decides()) */
 };
 
 /* --- control_links.c --- */

@@ -30,7 +30,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/socket_files.c runtime/supervisor/socket_files.h \
   runtime/supervisor/startup_output.c runtime/supervisor/startup_output.h \
   runtime/supervisor/status_page.c runtime/supervisor/status_page.h \
-  runtime/supervisor/supervisor.h runtime/supervisor/tasks.c runtime/supervisor/tasks.h \
+  runtime/supervisor/supervisor.h runtime/supervisor/takeover.c runtime/supervisor/takeover.h \
+  runtime/supervisor/tasks.c runtime/supervisor/tasks.h \
   runtime/supervisor/transport.c runtime/supervisor/transport.h runtime/supervisor/watch.c \
   runtime/supervisor/watch.h runtime/supervisor/wireup.c runtime/supervisor/wireup.h
 ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
