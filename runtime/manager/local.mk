@@ -29,6 +29,7 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/record_rate.c runtime/manager/record_rate.h \
   runtime/manager/replica_backup.c runtime/manager/replica_backup.h \
   runtime/manager/recovery.c runtime/manager/recovery.h runtime/manager/requester.c \
+  runtime/manager/replica_copy.c runtime/manager/replica_copy.h \
   runtime/manager/replica_flight.c runtime/manager/replica_flight.h \
   runtime/manager/replica_primary.c runtime/manager/replica_primary.h \
   runtime/manager/requester.h runtime/manager/requester_end.c runtime/manager/requester_end.h \

@@ -146,10 +146,10 @@ static void map_take(struct manager *m, const struct sup_msg *s) {
     if (s->pid != s->id)
         results_proxy_lost(m, (uint32_t)s->id);
     if (s->id != m->setup->id)
-        peer_moved(m, (uint32_t)s->id, s->pid);
-    else if (m->backup)
+        peer_moved(m, (uint32_t)s->id, s->pid, (uint16_t)s->used_bytes);
+    else if (replica_backup_is(m))
         replica_backup_map(m, s);
-    else if (m->primary)
+    if (s->id == m->setup->id && !replica_backup_is(m))
         replica_primary_map(m, s);
 }
 

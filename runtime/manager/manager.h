@@ -101,6 +101,9 @@ struct manager_page {
     /* With --replicas, written by ddictd alone: until then (ns of CLOCK_BOOTTIME) the node may serve
      * (PROTOCOL 13); UINT64_MAX: it needs no leave. */
     uint64_t lease;
+    /* Of a shadow: it was emptied, and has not got all; the epoch in which it had, 0: none */
+    bool filling;
+    uint64_t filled;
 };
 
 /* Filled by ddictd before the fork. The descriptors are the manager's from then on. */
@@ -109,12 +112,15 @@ struct manager_setup {
     /* --replicas=2: two copies of all; false: one */
     bool replicas;
     bool shadow; /* it holds the copy of manager `id`, and serves nobody until SUP_MAP says so */
+    /* of a shadow that is made behind the start: its arena is new, and its primary copies all to it.
+     * It knows no row of the map before SUP_MAP; its later lives are such, too */
+    bool fills;
     struct deal deal; /* of the keys over managers and nodes */
     unsigned local_index;
     char node[NODE_NAME_MAX];
     int arena_fd, spill_fd /* -1: none */, listen_fd /* -1: one node */, sup_fd;
     struct conn_identity identity;
-    /* by number: [managers], with --replicas [shadow_end()]; NULL on one node */
+    /* by shadow_slot(): managers, with --replicas the shadows of the start; NULL on one node */
     const struct peer_address *peers;
     uint16_t port_low, port_high; /* 0: any */
     /* to a peer, at most; small messages use only the first */
@@ -213,8 +219,11 @@ struct manager {
     struct peer_server *later_at;
     unsigned laters;     /* how many have such a request */
     struct peer **peers; /* [managers], made at the first need */
-    /* [managers], with --replicas: number of the process that serves the keys of each */
-    uint32_t *primaries;
+    /* [managers], with --replicas: the process that serves the keys of each */
+    struct primary_place {
+        uint32_t number;
+        uint16_t port; /* of the map, or 0 */
+    } * primaries;
     struct replica_backup *backup; /* of a shadow */
     /* of a primary that has a backup; the flight that is being run */
     struct replica_primary *primary;
@@ -260,6 +269,13 @@ struct manager {
 };
 
 struct sup_msg;
+/* The node of the process of this number (base/shadow.h). */
+static inline const char *manager_node(const struct manager *m, uint32_t number) {
+    return m->setup->peers[number % m->setup->nodes].node;
+}
+/* Where that process listens; port: of the map, or 0. Returns how many addresses. */
+int manager_addresses(const struct manager *m, uint32_t number, uint16_t port,
+                      struct sockaddr_storage addr[ADDRS_MAX]);
 /* Send a message to ddictd; waits while its socket is full. Stops the manager if ddictd has
  * ended. */
 void manager_tell(struct manager *m, struct sup_msg *s);

@@ -31,6 +31,7 @@ struct peer {
     unsigned n;
     unsigned turn;
     uint32_t where; /* number of the process that is asked: the primary of its keys */
+    uint16_t port;  /* of it in the map, or 0 */
     bool moved;     /* that has changed: the connections to the one before end */
     /* with --replicas: since when it can not be reached, or has not answered since; 0: it can */
     uint64_t away_ns;
@@ -136,13 +137,13 @@ int peers_init(struct manager *m, const struct peer_ops *use) {
     m->peers = calloc(m->setup->managers, sizeof(struct peer *));
     m->primaries = calloc(m->setup->managers, sizeof *m->primaries);
     for (uint32_t i = 0; m->primaries && i < m->setup->managers; i++)
-        m->primaries[i] = i; /* at the start */
+        m->primaries[i].number = i; /* at the start */
     return m->peers && m->primaries ? 0 : -ENOMEM;
 }
 
 /* --- to be asked again --- */
 static void peer_text(const struct peer *p, bool was_up, int code, char *text, size_t cap) {
-    snprintf(text, cap, "manager %u on %s %s: %s", p->id, p->m->setup->peers[p->where].node,
+    snprintf(text, cap, "manager %u on %s %s: %s", p->id, manager_node(p->m, p->where),
              was_up ? "is lost" : "can not be reached",
              code == -EBADMSG ? "what it sent was changed on its way" : dd_strerror(code));
 }
@@ -179,19 +180,22 @@ struct peer *peer_know(struct manager *m, uint32_t id) {
         return p;
     p->m = m;
     p->id = id;
-    p->where = m->primaries[id];
+    p->where = m->primaries[id].number;
+    p->port = m->primaries[id].port;
     p->retry.fire = retry_fire;
     return m->peers[id] = p;
 }
 
-void peer_moved(struct manager *m, uint32_t id, uint32_t where) {
+void peer_moved(struct manager *m, uint32_t id, uint32_t where, uint16_t port) {
     struct peer *p;
-    if (!m->primaries || id >= m->setup->managers || m->primaries[id] == where)
+    if (!m->primaries || id >= m->setup->managers ||
+        (m->primaries[id].number == where && m->primaries[id].port == port))
         return;
-    m->primaries[id] = where;
+    m->primaries[id] = (struct primary_place){where, port};
     if (!(p = m->peers[id]))
         return;
     p->where = where;
+    p->port = port;
     p->moved = m->reap = true;
     if (!p->down)
         p->down = -ECONNRESET;
@@ -220,11 +224,11 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         return NULL;
     }
     if (p->n == 0) {
-        const struct peer_address *at = &m->setup->peers[p->where];
+        struct sockaddr_storage at[ADDRS_MAX];
+        int n = manager_addresses(m, p->where, p->port, at);
         struct peer_link *first = p->link;
         *first = (struct peer_link){.peer = p};
-        *code = link_open(&first->link, &m->links, p->where, at->addr, at->naddr, &peer_link_ops,
-                          first);
+        *code = link_open(&first->link, &m->links, p->where, at, n, &peer_link_ops, first);
         if (*code < 0) {
             peer_is_away(p);
             return NULL;
@@ -242,22 +246,23 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
 /* A further connection did not come up: go on without it. */
 static void link_reap(struct peer *p, struct peer_link *l) {
     log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id,
-             p->m->setup->peers[p->where].node, dd_strerror(l->down));
+             manager_node(p->m, p->where), dd_strerror(l->down));
     link_free(l->link);
     l->link = NULL;
 }
 
 void peer_more(struct peer *p) {
     struct manager *m = p->m;
-    const struct peer_address *at = &m->setup->peers[p->where];
+    struct sockaddr_storage at[ADDRS_MAX];
     if (p->n != 1 || !p->heard || p->down || m->setup->connections < 2 ||
         !link_more_is_faster(p->link[0].link))
         return;
+    int n = manager_addresses(m, p->where, p->port, at);
     for (p->n = 1; p->n < m->setup->connections; p->n++) {
         struct peer_link *l = &p->link[p->n];
         *l = (struct peer_link){.peer = p};
-        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->where, at->addr,
-                                 at->naddr, &peer_link_ops, l);
+        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->where, at, n,
+                                 &peer_link_ops, l);
         if (l->down < 0)
             link_reap(p, l);
     }
@@ -385,7 +390,7 @@ static void peer_reap(struct peer *p) {
     peer_text(p, p->n > 0 && p->link[0].up, p->down, text, sizeof text);
     if (p->moved)
         snprintf(text, sizeof text, "the keys of manager %u are served on %s from now on", p->id,
-                 m->setup->peers[p->where].node);
+                 manager_node(m, p->where));
     bool known = p->away_ns && !p->moved;
     log_line(m->ending || known ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
     links_free(p);

@@ -16,9 +16,11 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/log.h>
+#include <base/shadow.h>
 #include <wire/conn.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,6 +43,9 @@ struct replica_in { /* a connection of the primary */
     bool synced;    /* SYNC was taken */
     bool waits_map; /* it is of a newer epoch than the map here */
     bool over;      /* a change found no room: the primary goes on without this backup */
+    bool anew;      /* SYNC has NEW: the store is to be filled, unless it is whole already */
+    bool fills_all; /* it is being filled by this connection */
+    uint32_t peer;
     uint64_t epoch; /* of SYNC */
     /* changes carried out; those of them that were acknowledged, and when */
     uint64_t done, told, told_ns;
@@ -58,7 +63,7 @@ struct replica_in { /* a connection of the primary */
 struct replica_backup {
     struct manager *m;
     bool serves; /* it was promoted */
-    /* the map of its owner */
+    /* the map of its owner; primary SHADOW_NONE: it is not known yet */
     uint64_t epoch;
     uint32_t primary, backup;
     struct replica_in *in;
@@ -69,6 +74,11 @@ struct replica_backup {
 
 bool replica_backup_is(const struct manager *m) {
     return m->backup && !m->backup->serves;
+}
+
+/* It has all that the primary has. */
+static bool is_whole(const struct manager *m) {
+    return !m->setup->page->filling && (!m->setup->fills || m->setup->page->filled);
 }
 
 /* --- a connection --- */
@@ -127,7 +137,7 @@ static bool is_made(struct replica_in *in, const struct msg *r, const uint8_t *k
     struct store *s = in->b->m->store;
     struct store_queue q;
     struct store_ref first;
-    if (r->aux == 0)
+    if (r->aux == 0 || in->fills_all) /* then all of the key follows */
         return false;
     store_queue_look(s, key, r->key_len, key_hash(key, r->key_len), &q);
     return (store_find(s, key, r->key_len, &first) == 0) + q.more != r->aux - 1;
@@ -151,16 +161,49 @@ static int room_made(struct replica_in *in) {
     return DDICT_EFULL;
 }
 
+/* As its primary has it, in place of all that is here of its key. */
+static int item_commit(struct replica_in *in) {
+    struct store *s = in->b->m->store;
+    const struct item *it = in->ref.item;
+    struct store_queue q;
+    if (in->req.aux > 0)
+        return store_queue_push_as(s, &in->ref);
+    int e = store_queue_look(s, it->key, it->key_len, it->hash, &q)
+                ? store_remove(s, it->key, it->key_len, NULL)
+                : 0;
+    return e < 0 && e != DDICT_ENOKEY ? e : store_commit_as(s, &in->ref, in->req.version);
+}
+
+/* What a request has taken is kept for who may ask again; it has no place in the index. */
+static int result_commit(struct replica_in *in) {
+    struct manager *m = in->b->m;
+    const struct msg *r = &in->req;
+    const struct result of = {.id = r->id, .version = r->version};
+    int e = store_filled(m->store, &in->ref);
+    if (e == -EAGAIN)
+        return manager_waits_for_room(m);
+    if (e < 0)
+        return e;
+    results_copy(m, r->manager, &of, &in->ref, false);
+    value_drop(in);
+    in->done++;
+    return TAKE_DONE;
+}
+
 static int value_commit(struct replica_in *in) {
     struct store *s = in->b->m->store;
     const struct item *it = in->ref.item;
     struct store_ref first;
     uint64_t version = 0;
+    if (in->req.status == REPL_RESULT)
+        return result_commit(in);
     bool behind = in->req.status == REPL_APPEND &&
                   store_find(s, it->key, it->key_len, &first) != DDICT_ENOKEY;
     store_version_reach(s, in->req.version);
     change_begin(in, &in->req);
-    int e = behind ? store_queue_push(s, &in->ref) : store_commit(s, &in->ref, STORE_ANY, &version);
+    int e = in->req.status == REPL_ITEM ? item_commit(in)
+            : behind                    ? store_queue_push(s, &in->ref)
+                                        : store_commit(s, &in->ref, STORE_ANY, &version);
     if (e == -EINPROGRESS && !in->ref.fill)
         return room_made(in);
     if (e < 0)
@@ -214,10 +257,12 @@ static int repl_pop(struct replica_in *in, const struct msg *r, const uint8_t *k
     if (is_made(in, r, key))
         return change_kept(in);
     int e = store_pop(s, key, r->key_len, &ref, &next);
-    if (e < 0)
+    bool later = e == DDICT_ENOKEY && in->fills_all; /* RESULT says what it took */
+    if (e < 0 && !later)
         return e;
-    change_done(in, r, 0, &ref);
-    store_unpin(s, ref.off);
+    change_done(in, r, 0, later ? NULL : &ref);
+    if (!later)
+        store_unpin(s, ref.off);
     return TAKE_DONE;
 }
 
@@ -248,6 +293,23 @@ static int repl_took(struct replica_in *in, const struct msg *r, const uint8_t *
     return TAKE_DONE;
 }
 
+static int repl_result(struct replica_in *in, const struct msg *r, const uint8_t *payload) {
+    const struct result of = {.id = r->id, .version = r->version};
+    if (r->key_len > 0)
+        return repl_value(in, r, payload);
+    results_copy(in->b->m, r->manager, &of, NULL, r->aux != 0);
+    in->done++;
+    return TAKE_DONE;
+}
+
+static int repl_whole(struct replica_in *in, const struct msg *r, const uint8_t *payload) {
+    struct manager_page *page = in->b->m->setup->page;
+    page->filled = in->epoch;
+    page->filling = in->fills_all = false;
+    in->done++;
+    return TAKE_DONE;
+}
+
 static const struct repl_row {
     bool key, value;
     /* results as of request_take(); negative: it cannot be done */
@@ -256,13 +318,19 @@ static const struct repl_row {
     [REPL_PUT] = {true, true, repl_value},     [REPL_APPEND] = {true, true, repl_value},
     [REPL_POP] = {true, false, repl_pop},      [REPL_DEL] = {true, false, repl_del},
     [REPL_CLEAR] = {false, false, repl_clear}, [REPL_LIMIT] = {true, false, repl_limit},
-    [REPL_TOOK] = {false, false, repl_took},
+    [REPL_TOOK] = {false, false, repl_took},   [REPL_ITEM] = {true, true, repl_value},
+    [REPL_RESULT] = {true, true, repl_result}, [REPL_WHOLE] = {false, false, repl_whole},
 };
 
 /* msg_check() knows that there is such a row. */
 static bool repl_good(const struct replica_in *in, const struct msg *r) {
     const struct repl_row *row = &rows[r->status];
-    return in->synced && !in->fills && !in->passes && (r->key_len > 0) == row->key &&
+    if (r->status >= REPL_ITEM && !in->fills_all)
+        return false;
+    if (r->status == REPL_RESULT && (r->id == 0 || (r->key_len == 0 && r->len > MSG_HEADER)))
+        return false;
+    bool key = row->key && (r->status != REPL_RESULT || r->key_len > 0);
+    return in->synced && !in->fills && !in->passes && (r->key_len > 0) == key &&
            (row->value || (r->val_len == 0 && !(r->flags & MSGF_STREAM))) &&
            (r->id == 0 || (r->manager < in->b->m->setup->managers && in->b->m->setup->results));
 }
@@ -321,22 +389,48 @@ static int data_take(struct replica_in *in, const struct msg *r, const uint8_t *
 }
 
 /* --- SYNC --- */
+/* All is gone: what is here was never a primary's. */
+static int all_drop(struct manager *m) {
+    m->setup->page->filling = true;
+    m->setup->page->filled = 0;
+    results_empty(m);
+    store_begin(m->store, NULL);
+    return store_clear(m->store);
+}
+
+/* The copy begins, or goes on where it was whole in this epoch already: that may be in the map soon. */
+static int sync_done(struct replica_in *in) {
+    struct manager *m = in->b->m;
+    bool whole = is_whole(m);
+    in->synced = true;
+    if (!in->anew)
+        return whole ? 0 : -ESTALE;
+    whole &= m->setup->page->filled == in->epoch;
+    int e = whole ? 0 : all_drop(m);
+    if (e < 0)
+        in_fail(in, e);
+    in->fills_all = !whole;
+    if (e == 0)
+        ack_send(in, whole);
+    return 0;
+}
+
 /* Its epoch against that of the map. 0, or why the connection ends. */
 static int sync_judge(struct replica_in *in) {
     struct replica_backup *b = in->b;
-    bool ours = b->backup == b->m->setup->identity.self && b->primary == b->m->setup->id;
+    bool ours = b->backup == b->m->setup->identity.self && b->primary == in->peer;
     in->waits_map = in->epoch > b->epoch;
     if (!in->waits_map && (in->epoch < b->epoch || !ours))
         return -ESTALE;
-    in->synced = !in->waits_map;
     in_pause(in, in->waits_map);
-    return 0;
+    return in->waits_map || in->synced ? 0 : sync_done(in);
 }
 
 static int sync_take(struct replica_in *in, const struct msg *r) {
     if (in->synced || r->manager != in->b->m->setup->id)
         return DDICT_EPROTO;
     in->epoch = r->aux;
+    in->anew = r->flags & MSGF_NEW;
     return sync_judge(in);
 }
 
@@ -375,13 +469,14 @@ static void in_up(struct conn *c, void *arg, uint32_t peer, enum conn_role role)
     uint32_t life = conn_life(c);
     uint64_t group = conn_group(c);
     /* who asks for keys tries again when this is the primary */
-    if (role != ROLE_REPLICA || peer != b->m->setup->id || life < b->life ||
+    if (role != ROLE_REPLICA || peer != b->primary || life < b->life ||
         (life == b->life && group < b->group)) {
         in_end(in);
         return;
     }
     b->life = life;
     b->group = group;
+    in->peer = peer;
     in->up = true;
     in->told_ns = b->m->now;
     for (struct replica_in *i = b->in; i; i = i->next)
@@ -497,6 +592,18 @@ bool replica_backup_turn(struct manager *m) {
 }
 
 /* --- the map --- */
+/* It must not: ddictd is told, and says what is lost. */
+static void promotion_refuse(struct manager *m) {
+    static struct sup_msg s;
+    memset(&s, 0, sizeof s);
+    s.type = SUP_READY;
+    s.status = DDICT_ELOST;
+    snprintf(s.text, sizeof s.text, "it has not got all keys of manager %u", m->setup->id);
+    log_error("the backup on %s is to serve, and %s", m->setup->node, s.text);
+    manager_tell(m, &s);
+    __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
+}
+
 static void backup_promote(struct replica_backup *b) {
     struct manager *m = b->m;
     in_free_all(b);
@@ -516,7 +623,10 @@ void replica_backup_map(struct manager *m, const struct sup_msg *s) {
     b->primary = s->pid;
     b->backup = s->room;
     if (b->primary == m->setup->identity.self) {
-        backup_promote(b);
+        if (is_whole(m))
+            backup_promote(b);
+        else
+            promotion_refuse(m);
         return;
     }
     for (struct replica_in *in = b->in; in; in = in->next)
@@ -530,8 +640,12 @@ int replica_backup_init(struct manager *m) {
     m->backup = calloc(1, sizeof *m->backup);
     if (!m->backup)
         return -ENOMEM;
-    *m->backup = (struct replica_backup){
-        .m = m, .epoch = 1, .primary = m->setup->id, .backup = m->setup->identity.self};
+    *m->backup = (struct replica_backup){.m = m, .primary = SHADOW_NONE, .backup = SHADOW_NONE};
+    if (m->setup->fills)
+        return 0;
+    m->backup->epoch = 1;
+    m->backup->primary = m->setup->id;
+    m->backup->backup = m->setup->identity.self;
     return 0;
 }
 

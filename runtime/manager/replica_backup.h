@@ -9,6 +9,9 @@
  *     the primary's connection -> SYNC -> REPL, DATA ... <- ACK
  *     SUP_MAP: primary is this process -> listens as peer_server.c does
  *
+ * One that is made behind the start (setup->fills) is filled first (replica_copy.h): SYNC with NEW empties
+ * it, and it is whole with WHOLE. It is not promoted before.
+ *
  * Results of requests are written with the changes (results_enter()), so proxies that ask again
  * after the promotion are answered as by a next life of the primary. What is here of a value in
  * pieces is freed when its connection ends: the primary sends all that it is not sure of again.

@@ -50,9 +50,15 @@ int flights_init(struct manager *m) {
     return 0;
 }
 
+/* A key is copied, and nothing else is here. */
+static bool only_copies(const struct flights *fl) {
+    const struct flight *f = fl->copy;
+    return fl->keys == 1 && f && f->state == FLIGHT_COPIES && !f->behind;
+}
+
 bool flights_open(const struct manager *m) {
     const struct flights *fl = m->flights;
-    return fl && (fl->air || fl->keys || fl->behind || fl->clear);
+    return fl && (fl->air || fl->behind || fl->clear || (fl->keys && !only_copies(fl)));
 }
 
 /* --- busy keys --- */
@@ -303,6 +309,10 @@ static struct flight *flight_run(struct flights *fl, struct flight *f) {
     uint64_t now = f->deadline ? clock_ns() : 0;
     bool clear = fl->clear == f, failed = fl->failed,
          changes = req->type != MSG_GET && req->type != MSG_HEAD;
+    if (f == fl->copy) {
+        f->state = FLIGHT_COPIES;
+        return f;
+    }
     f->state = f->state == FLIGHT_WAITS ? FLIGHT_TURN : FLIGHT_COMMITS;
     if (f->deadline)
         req->aux = f->deadline > now + 1000 ? (f->deadline - now) / 1000 : 1;
@@ -377,9 +387,65 @@ static void behind_go_on(struct flights *fl) {
         fl->m->up->key_next(fl->m, NULL, 0, 0);
 }
 
+/* --- copies for a new backup --- */
+int flight_copy(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
+    struct flights *fl = m->flights;
+    struct flight *f = calloc(1, sizeof *f + key_len);
+    if (!f)
+        return -ENOMEM;
+    memcpy(f->key, key, key_len);
+    f->key_len = key_len;
+    f->hash = hash;
+    f->kind = REQUESTER_SELF;
+    f->pending.requester = &fl->nobody;
+    f->pending.req.type = MSG_REPL;
+    fl->copy = f;
+    if (is_barred(fl)) {
+        behind_enter(fl, f);
+        return 0;
+    }
+    key_enter(fl, f);
+    if (key_find(fl, key, key_len, hash) == f)
+        f->state = FLIGHT_COPIES;
+    return flight_copies(m);
+}
+
+bool flight_copies(const struct manager *m) {
+    const struct flights *fl = m->flights;
+    return fl && fl->copy && fl->copy->state == FLIGHT_COPIES && !fl->copied;
+}
+
+void flight_copied(struct manager *m) {
+    if (m->flights && m->flights->copy)
+        m->flights->copied = true;
+}
+
+/* What came for its key meanwhile has its turn. */
+static void copy_end(struct flights *fl) {
+    struct manager *m = fl->m;
+    struct flight *f = fl->copy, *next = NULL;
+    bool turn = f->state == FLIGHT_COPIES;
+    fl->copied = false;
+    if (turn) {
+        f->state = FLIGHT_COMMITS;
+        m->up->key_next(m, f->key, f->key_len, f->hash);
+    }
+    if (f->linked)
+        next = key_leave(fl, f);
+    else
+        behind_leave(fl, f);
+    fl->copy = NULL;
+    free(f);
+    if (turn)
+        key_go_on(fl, next);
+    behind_go_on(fl);
+}
+
 bool flights_commit(struct manager *m) {
     struct flights *fl = m->flights;
-    bool some = false;
+    bool some = fl->copied && !fl->over && manager_may_serve(m);
+    if (some)
+        copy_end(fl);
     while (fl->air && (fl->air->acked || fl->alone) && !fl->failed && !fl->over &&
            manager_may_serve(m)) {
         struct flight *f = air_leave(fl);
@@ -557,8 +623,9 @@ void flights_alone(struct manager *m) {
     struct flights *fl = m->flights;
     fl->alone = true;
     fl->failed = false;
+    flight_copied(m);
     flights_commit(m);
-    if (flights_open(m))
+    if (flights_open(m) || fl->copy)
         return; /* no lease: when there is one */
     took_free(fl);
     free(fl);
@@ -572,6 +639,7 @@ void flights_free(struct manager *m) {
     while (fl->air)
         free(air_leave(fl));
     took_free(fl);
+    free(fl->copy);
     free(fl);
     m->flights = NULL;
 }

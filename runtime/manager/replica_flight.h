@@ -27,10 +27,11 @@
 #include "requester.h"
 
 enum flight_state {
-    FLIGHT_WAITS,  /* behind others of its key, or behind a CLEAR */
-    FLIGHT_TURN,   /* is being judged */
-    FLIGHT_AIR,    /* the backup is to carry it out */
-    FLIGHT_COMMITS /* the backup has; it is being made here, or was */
+    FLIGHT_WAITS,   /* behind others of its key, or behind a CLEAR */
+    FLIGHT_TURN,    /* is being judged */
+    FLIGHT_AIR,     /* the backup is to carry it out */
+    FLIGHT_COMMITS, /* the backup has; it is being made here, or was */
+    FLIGHT_COPIES   /* none: what its key has goes to a new backup, and changes of it wait */
 };
 struct flight {
     struct pending pending; /* first; its requester is flights.nobody once that is gone */
@@ -76,6 +77,8 @@ struct flights {
     size_t keys;
     struct flight_took *took, **took_end, *took_unsent;
     struct flight *proxy[FLIGHT_PROXIES]; /* in the air for proxies, by id */
+    struct flight *copy;                  /* see flight_copy() */
+    bool copied;                          /* it is over: the next turn ends it */
     bool over;   /* another process serves these keys: nothing is made here any more */
     bool alone;  /* there is no backup any more: what is here is carried out, and that is all */
     bool failed; /* the first in the air could not be made here, though the backup has it */
@@ -122,6 +125,12 @@ void flight_took(struct manager *m, uint32_t proxy, uint64_t id);
 bool flights_commit(struct manager *m);
 /* The connection has ended: what was sent and is not acknowledged may be on the backup, or not. */
 void flights_doubt(struct manager *m);
+/* A new backup is to have all values of this key, as they are when no change of it is in flight; those
+ * that come wait until flight_copied(). One key at a time. 0: in its turn, see flight_copies(); 1: now;
+ * -ENOMEM. */
+int flight_copy(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
+bool flight_copies(const struct manager *m); /* it has its turn */
+void flight_copied(struct manager *m);       /* or it is not to be copied any more */
 /* There is no backup any more: carry out all, and be gone. */
 void flights_alone(struct manager *m);
 /* The life before had sent this CLEAR: it is made, whoever asked for it. 0 or -ENOMEM. */

@@ -4,13 +4,16 @@
  * what its backup acknowledges. When it breaks, all that was sent and not acknowledged is in doubt: it is
  * sent again by the next one. What the backup would carry out twice (APPEND, POP) says how many values
  * the key has without it: of a key only one change is in the air. So the backup has at any time all
- * that was acknowledged, and results of what it has.
+ * that was acknowledged, and results of what it has. One that is not whole is filled between changes;
+ * what is in doubt of it needs no more, as it is emptied when its connection breaks.
  */
 #include "replica_primary.h"
 
 #include "ledger.h"
+#include "replica_copy.h"
 #include "replica_flight.h"
 #include "requester.h"
+#include "results.h"
 #include "supmsg.h"
 #include <base/error.h>
 #include <base/hash.h>
@@ -32,14 +35,15 @@ struct note { /* of the life before: a key that is to be made the same on both *
     uint64_t number; /* of the last REPL of it on this connection; 0: not all was sent */
     bool sent;
 };
-/* All values of a key are being sent, as they are here. */
+/* All values of a key are being sent, as they are here: to bring it up to date, or to a new backup. */
 struct copy {
-    enum { COPY_NONE, COPY_DEL, COPY_LIMIT, COPY_FIRST, COPY_MORE } step;
+    enum { SEND_NONE, SEND_DEL, SEND_ITEM, SEND_LIMIT, SEND_FIRST, SEND_MORE } step;
     const uint8_t *key;
     uint32_t key_len;
     uint64_t hash, n; /* of the next value behind the first */
     enum repl_op op;  /* what is undone, if it was carried out */
     bool stays;       /* no value that is here has left the backup: it is not removed first */
+    bool anew;        /* to a new backup */
     uint64_t id;      /* the request whose change that was, of this proxy; 0: none */
     uint32_t proxy;
 };
@@ -49,6 +53,7 @@ struct value {
     uint64_t id, off, len, sent;
     const uint8_t *bytes;
     struct store_reading *reading; /* it is in the spill */
+    struct pin *pin;               /* until all is sent */
 };
 struct pin {
     struct manager *m;
@@ -57,6 +62,8 @@ struct pin {
 struct replica_primary {
     struct manager *m;
     uint32_t backup;
+    uint16_t port; /* of the backup in the map, or 0 */
+    bool whole;    /* as the map says */
     uint64_t epoch;
     struct conn *conn;
     bool up;
@@ -64,6 +71,9 @@ struct replica_primary {
     uint64_t sent, acked; /* REPL of this connection */
     uint64_t opened;      /* connections of this life */
     struct copy copy;
+    struct replica_copy filling; /* of a backup that is not whole */
+    uint64_t last;               /* number of its WHOLE; 0: not sent */
+    uint64_t copied;             /* bytes of it in this turn */
     struct value value;
     struct note *notes;
     uint8_t *note_key; /* of the note that is copied */
@@ -83,7 +93,7 @@ static void primary_lost(struct replica_primary *p, const char *why) {
     s.id = m->setup->id;
     s.count = p->epoch;
     snprintf(s.text, sizeof s.text, "the backup of manager %u on %s %s", m->setup->id,
-             m->setup->peers[p->backup].node, why);
+             manager_node(m, p->backup), why);
     log_warn("%s", s.text);
     manager_tell(m, &s);
 }
@@ -99,6 +109,8 @@ static void value_end(struct replica_primary *p) {
     struct value *v = &p->value;
     if (v->reading)
         store_read_end(v->reading);
+    if (v->pin)
+        pin_done(v->pin);
     *v = (struct value){0};
 }
 
@@ -161,8 +173,9 @@ static bool value_send(struct replica_primary *p, struct msg *r, const void *key
     }
     *v = (struct value){.on = true, .id = r->id, .off = ref->off, .len = r->val_len};
     v->bytes = ref->value;
-    if (item_away(it) && store_read_begin(m->store, ref, &v->reading, &v->bytes) < 0) {
-        *v = (struct value){0};
+    v->pin = pin_new(m, ref->off);
+    if (!v->pin || (item_away(it) && store_read_begin(m->store, ref, &v->reading, &v->bytes) < 0)) {
+        value_end(p);
         primary_end(p, -ENOMEM);
         return false;
     }
@@ -234,6 +247,17 @@ static bool copy_stays(struct replica_primary *p) {
     return c->stays;
 }
 
+/* To a new backup: the first value takes the place of all that it has of this key. */
+static bool copy_item(struct replica_primary *p, uint64_t n, const struct store_ref *ref) {
+    const struct copy *c = &p->copy;
+    struct msg r = repl_of(p, REPL_ITEM, c->key_len);
+    r.aux = n;
+    if (n == 0) /* those behind it have none yet */
+        r.version = ref->item->version;
+    p->copied += MSG_HEADER + c->key_len + item_len(ref->item);
+    return value_send(p, &r, c->key, ref);
+}
+
 /* The next step. False: the connection is broken. */
 static bool copy_go_on(struct replica_primary *p) {
     struct copy *c = &p->copy;
@@ -243,37 +267,42 @@ static bool copy_go_on(struct replica_primary *p) {
     struct msg r;
     store_queue_look(s, c->key, c->key_len, c->hash, &q);
     switch (c->step) {
-    case COPY_DEL:
-        c->step = COPY_LIMIT;
+    case SEND_DEL:
+        c->step = SEND_LIMIT;
         if (copy_stays(p))
             return true;
         r = repl_of(p, REPL_DEL, c->key_len);
         copy_undo(c, &r);
         return repl_send(p, &r, c->key, NULL, 0, NULL, NULL);
-    case COPY_LIMIT:
-        c->step = COPY_FIRST;
+    case SEND_ITEM:
+        c->step = q.most || q.more ? SEND_LIMIT : SEND_NONE;
+        return store_find(s, c->key, c->key_len, &ref) < 0 || copy_item(p, 0, &ref);
+    case SEND_LIMIT:
+        c->step = c->anew ? SEND_MORE : SEND_FIRST;
         if (!q.most)
             return true;
         r = repl_of(p, REPL_LIMIT, c->key_len);
         r.aux = q.most;
         return repl_send(p, &r, c->key, NULL, 0, NULL, NULL);
-    case COPY_FIRST:
-        c->step = COPY_MORE;
+    case SEND_FIRST:
+        c->step = SEND_MORE;
         if (store_find(s, c->key, c->key_len, &ref) == 0)
             return copy_value(p, REPL_PUT, &ref);
         return true;
     default:
         if (store_queue_value(s, c->key, c->key_len, c->hash, c->n, &ref) == 0) {
-            bool ok = copy_value(p, REPL_APPEND, &ref);
+            bool ok = c->anew ? copy_item(p, c->n + 1, &ref) : copy_value(p, REPL_APPEND, &ref);
             c->n++;
             return ok;
         }
-        c->step = COPY_NONE;
+        c->step = SEND_NONE;
         return true;
     }
 }
 
 /* --- what the life before had sent --- */
+static struct replica_primary *primary_new(struct manager *m);
+
 static void note_free(struct replica_primary *p, struct note **at) {
     struct note *n = *at;
     *at = n->next;
@@ -288,7 +317,10 @@ static void notes_end(struct replica_primary *p) {
 
 void replica_primary_note(struct manager *m, struct ledger_entry *e) {
     struct replica_primary *p = m->primary;
-    struct note *n = p ? malloc(sizeof *n) : NULL;
+    struct note *n;
+    if (!p && m->setup->replicas) /* it is a shadow that was promoted: the map is still to come */
+        p = primary_new(m);
+    n = p ? malloc(sizeof *n) : NULL;
     if (n) {
         *n = (struct note){.next = p->notes, .entry = e};
         p->notes = n;
@@ -301,6 +333,11 @@ void replica_primary_note(struct manager *m, struct ledger_entry *e) {
 
 void replica_primary_go_on(struct manager *m) {
     struct replica_primary *p = m->primary;
+    if (p && !m->flights) { /* and says that there is no backup */
+        notes_end(p);
+        replica_primary_free(m);
+        return;
+    }
     for (struct note **at = p ? &p->notes : NULL; at && *at;) {
         const struct msg *r = &(*at)->entry->req;
         if (r->status != REPL_CLEAR) {
@@ -327,7 +364,7 @@ static bool note_go_on(struct replica_primary *p) {
     }
     p->note_key = key;
     ledger_payload(p->m->setup->ledger, n->entry, key);
-    p->copy = (struct copy){.step = COPY_DEL,
+    p->copy = (struct copy){.step = SEND_DEL,
                             .key = key,
                             .key_len = n->entry->bytes,
                             .hash = key_hash(key, n->entry->bytes),
@@ -408,7 +445,7 @@ static void tooks_acked(struct replica_primary *p) {
 static bool primary_go_on(struct replica_primary *p) {
     if (p->value.on)
         return value_go_on(p);
-    if (p->copy.step) {
+    if (p->copy.step && !p->copy.anew) {
         bool ok = copy_go_on(p);
         if (ok && !p->copy.step && !p->value.on)
             notes_number(p);
@@ -420,9 +457,89 @@ static bool primary_go_on(struct replica_primary *p) {
     return f ? flight_repl(p, f) : took_go_on(p);
 }
 
+static bool primary_can(const struct replica_primary *p) {
+    return p->conn && p->up && !conn_full(p->conn);
+}
+
 static void primary_pump(struct replica_primary *p) {
-    while (p->conn && p->up && !conn_full(p->conn) && primary_go_on(p)) {
+    while (primary_can(p) && primary_go_on(p)) {
     }
+}
+
+/* --- a new backup --- */
+static bool fill_key(struct replica_primary *p) {
+    bool ok = copy_go_on(p);
+    if (ok && p->copy.step == SEND_NONE)
+        flight_copied(p->m);
+    return ok;
+}
+
+static bool fill_result(struct replica_primary *p, const struct copy_next *n) {
+    struct store_ref item;
+    int popped = result_popped(p->m, n->result, &item);
+    const struct item *it = popped > 0 ? item.item : NULL;
+    struct msg r = repl_of(p, REPL_RESULT, it ? it->key_len : 0);
+    r.id = n->result->id;
+    r.manager = n->proxy;
+    r.version = n->result->version;
+    r.aux = popped != 0;
+    p->copied += MSG_HEADER + (it ? r.key_len + item_len(it) : 0);
+    return it ? value_send(p, &r, it->key, &item) : repl_send(p, &r, NULL, NULL, 0, NULL, NULL);
+}
+
+/* What is next of it. False: nothing, or not now. */
+static bool fill_go_on(struct replica_primary *p) {
+    if (p->copy.step)
+        return fill_key(p);
+    struct copy_next n = replica_copy_next(&p->filling);
+    struct msg r;
+    switch (n.what) {
+    case NEXT_KEY:
+        p->copy = (struct copy){
+            .step = SEND_ITEM, .anew = true, .key = n.key, .key_len = n.key_len, .hash = n.hash};
+        return fill_key(p);
+    case NEXT_RESULT:
+        return fill_result(p, &n);
+    case NEXT_WHOLE:
+        r = repl_of(p, REPL_WHOLE, 0);
+        p->last = p->sent;
+        return repl_send(p, &r, NULL, NULL, 0, NULL, NULL);
+    default:
+        return n.what == NEXT_AGAIN;
+    }
+}
+
+/* So much of it goes before the changes of this turn. True: there may be more to send. */
+static bool fill_pump(struct replica_primary *p) {
+    bool more = replica_copy_may(&p->filling);
+    p->copied = 0;
+    for (unsigned n = 0; more && n < DD_COPY_KEYS && p->copied < DD_COPY_TURN; n++) {
+        more = primary_can(p) && !p->value.on && !p->notes && fill_go_on(p);
+    }
+    if (p->copied)
+        replica_copy_sent(&p->filling, p->copied);
+    return more;
+}
+
+static void fill_over(struct replica_primary *p) {
+    static struct sup_msg s;
+    memset(&s, 0, sizeof s);
+    s.type = SUP_COPIED;
+    s.id = p->m->setup->id;
+    s.count = p->epoch;
+    p->filling.at = COPY_OVER;
+    log_line(LOG_LVL_WARN, "the new backup of manager %u on %s has all", p->m->setup->id,
+             manager_node(p->m, p->backup));
+    manager_tell(p->m, &s);
+}
+
+/* It has answered: SYNC, or all up to a number. */
+static void fill_heard(struct replica_primary *p, int status) {
+    struct replica_copy *c = &p->filling;
+    if (c->at == COPY_ASKED && status == 0)
+        c->at = COPY_KEYS;
+    else if (c->at == COPY_ASKED || (c->at == COPY_ENDS && p->last && p->acked >= p->last))
+        fill_over(p);
 }
 
 /* --- the connection --- */
@@ -430,13 +547,17 @@ static void primary_up(struct conn *c, void *arg, uint32_t peer, enum conn_role 
     struct replica_primary *p = arg;
     struct msg r = {.type = MSG_SYNC, .manager = p->m->setup->id, .aux = p->epoch};
     p->up = true;
+    if (!p->whole) {
+        r.flags = MSGF_NEW;
+        replica_copy_begin(&p->filling);
+    }
     if (conn_send(c, &r, NULL, 0, NULL, 0, NULL, NULL) < 0)
         primary_end(p, -ENOMEM);
 }
 
 static int primary_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct replica_primary *p = arg;
-    if (m->type != MSG_ACK || m->aux > p->sent || m->aux < p->acked)
+    if (m->type != MSG_ACK || m->aux > p->sent || m->aux < p->acked || m->status > 1)
         return DDICT_EPROTO;
     p->acked = m->aux;
     p->heard_ns = timers_now(&p->m->timers);
@@ -447,16 +568,20 @@ static int primary_message(struct conn *c, void *arg, const struct msg *m, void 
     tooks_acked(p);
     if (m->status < 0)
         primary_lost(p, dd_strerror(m->status));
+    else
+        fill_heard(p, m->status);
     return 0;
 }
 
 /* What it has not acknowledged is in doubt. */
 static void primary_forget(struct replica_primary *p) {
     value_end(p);
-    p->copy.step = COPY_NONE;
-    p->sent = p->acked = 0;
+    p->copy.step = SEND_NONE;
+    p->sent = p->acked = p->last = 0;
     p->up = false;
-    flights_doubt(p->m);
+    replica_copy_stop(&p->filling);
+    if (p->m->flights)
+        flights_doubt(p->m);
     for (struct note *n = p->notes; n; n = n->next) {
         n->sent = false;
         n->number = 0;
@@ -468,7 +593,7 @@ static void primary_down(struct conn *c, void *arg, int code) {
     if (p->up)
         log_line(p->m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN,
                  "the connection to the backup of manager %u on %s has ended: %s", p->m->setup->id,
-                 p->m->setup->peers[p->backup].node, dd_strerror(code));
+                 manager_node(p->m, p->backup), dd_strerror(code));
     conn_free(c);
     p->conn = NULL;
     primary_forget(p);
@@ -479,17 +604,18 @@ static const struct conn_ops primary_ops = {
 
 static void primary_open(struct replica_primary *p) {
     struct manager *m = p->m;
-    const struct peer_address *at = &m->setup->peers[p->backup];
+    struct sockaddr_storage at[ADDRS_MAX];
+    int n = manager_addresses(m, p->backup, p->port, at);
     struct conn_identity me = m->setup->identity;
     me.group = ++p->opened; /* the backup refuses one that comes up behind a later one */
     /* negative: again with the next tick */
-    conn_open(&p->conn, m->epoll_fd, &me, ROLE_REPLICA, p->backup, at->addr, at->naddr,
-              &primary_ops, p);
+    conn_open(&p->conn, m->epoll_fd, &me, ROLE_REPLICA, p->backup, at, n, &primary_ops, p);
 }
 
 /* --- time --- */
 static bool primary_waits(const struct replica_primary *p) {
-    return p->notes || (p->m->flights && p->m->flights->air);
+    bool fills = !p->whole && p->filling.at != COPY_OVER && (!p->up || p->sent > p->acked);
+    return p->notes || (p->m->flights && p->m->flights->air) || fills;
 }
 
 static void tick_fire(struct timer *t) {
@@ -508,59 +634,97 @@ static void tick_fire(struct timer *t) {
     timer_after(&m->timers, t, (p->up ? LOOK_MS : DD_PEER_TRY_MS) * 1000000ull);
 }
 
+/* Without a backup all in flight is made. Then it goes on without, or begins anew with the next one. */
+static bool primary_alone(struct replica_primary *p) {
+    struct manager *m = p->m;
+    if (m->flights)
+        flights_alone(m);
+    if (m->flights)
+        return false; /* no lease: when there is one */
+    if (p->backup == SHADOW_NONE)
+        replica_primary_free(m);
+    else if (flights_init(m) < 0) {
+        primary_lost(p, "can not be filled: there is no memory for changes in flight");
+        p->backup = SHADOW_NONE;
+    }
+    return true;
+}
+
 bool replica_primary_turn(struct manager *m) {
     struct replica_primary *p = m->primary;
-    if (m->flights && m->flights->alone) {
-        flights_alone(m); /* there was no lease before */
-        if (m->flights)
-            return false;
-        replica_primary_free(m);
-        return true;
-    }
+    if (!m->flights)
+        return false;
+    if (m->flights->alone)
+        return primary_alone(p);
     if (!p->tick.pos)
         timer_after(&m->timers, &p->tick, 0);
     bool some = flights_commit(m);
     if (m->flights->failed)
         primary_lost(p, "has a change that could not be made here");
+    some |= fill_pump(p) || m->flights->copied;
     primary_pump(p);
     return some;
 }
 
 /* --- the map --- */
+static struct replica_primary *primary_new(struct manager *m) {
+    struct replica_primary *p = m->primary = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (struct replica_primary){.m = m, .backup = SHADOW_NONE, .whole = true};
+    p->tick.fire = tick_fire;
+    p->heard_ns = timers_now(&m->timers);
+    replica_copy_init(&p->filling, m);
+    return p;
+}
+
 int replica_primary_init(struct manager *m) {
     const struct manager_setup *s = m->setup;
     if (!s->replicas || s->shadow || !deal_owns(&s->deal, s->id))
         return 0;
-    m->primary = calloc(1, sizeof *m->primary);
-    if (!m->primary)
+    if (!primary_new(m))
         return -ENOMEM;
-    *m->primary =
-        (struct replica_primary){.m = m, .backup = shadow_of(&s->deal, s->id), .epoch = 1};
-    m->primary->tick.fire = tick_fire;
-    m->primary->heard_ns = timers_now(&m->timers);
+    m->primary->backup = shadow_of(&s->deal, s->id);
+    m->primary->epoch = 1;
     return flights_init(m);
 }
 
-void replica_primary_map(struct manager *m, const struct sup_msg *s) {
-    struct replica_primary *p = m->primary;
-    if (s->count <= p->epoch)
-        return;
-    bool serves = s->pid == m->setup->identity.self;
+/* A new row, with or without a backup that can be reached. */
+static void primary_row(struct replica_primary *p, const struct sup_msg *s, bool has) {
     p->epoch = s->count;
-    p->backup = serves ? s->room : SHADOW_NONE;
-    p->lost = p->backup == SHADOW_NONE;
+    p->backup = has ? s->room : SHADOW_NONE;
+    p->port = (uint16_t)s->total_bytes;
+    p->whole = s->status == 1;
+    p->lost = !has;
+    p->heard_ns = timers_now(&p->m->timers);
     if (p->conn)
         conn_free(p->conn);
     p->conn = NULL;
     primary_forget(p);
-    m->flights->over = !serves;
-    if (!serves || !p->lost)
+}
+
+void replica_primary_map(struct manager *m, const struct sup_msg *s) {
+    bool serves = s->pid == m->setup->identity.self,
+         has = serves && s->room != SHADOW_NONE && (s->status == 1 || s->total_bytes != 0);
+    if (m->primary ? s->count <= m->primary->epoch : !has)
         return;
-    log_warn("manager %u on %s goes on without a backup", m->setup->id, m->setup->node);
-    notes_end(p);
-    flights_alone(m);
-    if (!m->flights)
-        replica_primary_free(m);
+    struct replica_primary *p = m->primary ? m->primary : primary_new(m);
+    bool begins = p && !m->flights;
+    if (!p || (begins && has && flights_init(m) < 0)) {
+        log_warn("manager %u on %s has no memory for a backup", m->setup->id, m->setup->node);
+        return;
+    }
+    primary_row(p, s, has);
+    if (m->flights)
+        m->flights->over = !serves;
+    /* a backup that is to be filled needs nothing of what is in flight: it gets that with the keys */
+    if (!serves || (has && (p->whole || !flights_open(m))))
+        return;
+    if (!has) {
+        log_warn("manager %u on %s goes on without a backup", m->setup->id, m->setup->node);
+        notes_end(p);
+    }
+    primary_alone(p);
 }
 
 void replica_primary_free(struct manager *m) {
@@ -576,6 +740,7 @@ void replica_primary_free(struct manager *m) {
         free(n);
     }
     timer_clear(&m->timers, &p->tick);
+    replica_copy_free(&p->filling);
     free(p->note_key);
     free(p);
     m->primary = NULL;

@@ -5,6 +5,8 @@
  *
  *     SYNC, then of each key of which the backup may have what the life before had sent: its values
  *     as they are here (REPL_DEL, LIMIT, PUT, APPEND ...); then REPL of each change in flight    <- ACK
+ *
+ * A backup that is not whole is filled meanwhile (replica_copy.h).
  */
 #ifndef DDICT_MANAGER_REPLICA_PRIMARY_H
 #define DDICT_MANAGER_REPLICA_PRIMARY_H
@@ -19,7 +21,7 @@ int replica_primary_init(struct manager *m);
 void replica_primary_free(struct manager *m);
 /* Once a turn: send, commit what was acknowledged. True: something was committed. */
 bool replica_primary_turn(struct manager *m);
-/* SUP_MAP of its own keys; m->primary and m->flights may be gone behind it. */
+/* SUP_MAP of its own keys; m->primary and m->flights may be gone behind it, or be there anew. */
 void replica_primary_map(struct manager *m, const struct sup_msg *s);
 /* A later life: the life before had sent this change (LEDGER_FLIGHT). go_on: before any request is
  * taken. */

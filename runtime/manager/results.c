@@ -10,6 +10,7 @@
 #include "stream_in.h"
 #include "stream_out.h"
 
+#include <errno.h>
 #include <stdlib.h>
 
 #define OF_PROXY  (1ull << 63) /* in store_source.client, and requester.who */
@@ -144,6 +145,46 @@ void results_took(struct requester *a, uint64_t id) {
     if (a->m->flights)
         flight_took(a->m, (uint32_t)a->who, id);
     results_leave(a->m, (uint32_t)a->who, id);
+}
+
+/* --- a backup that is filled --- */
+const struct result *results_next(struct manager *m, uint32_t *proxy, uint64_t *place) {
+    for (; m->setup->results && *proxy < m->setup->managers; ++*proxy, *place = 0) {
+        struct results *p = results_of(m, *proxy);
+        while (*place < p->top)
+            if (p->at[(*place)++].id)
+                return &p->at[*place - 1];
+    }
+    return NULL;
+}
+
+int result_popped(struct manager *m, const struct result *r, struct store_ref *item) {
+    if (!r->item)
+        return 0;
+    return r->item != ITEM_LOST && store_item_at(m->store, r->item, item) == 0 ? 1 : -ENOENT;
+}
+
+void results_copy(struct manager *m, uint32_t proxy, const struct result *r,
+                  const struct store_ref *popped, bool lost) {
+    struct results *p = results_of(m, proxy);
+    struct result *to = &p->at[(uint32_t)r->id];
+    if (!result_fits(r->id) || (to->id == r->id && to->item) ||
+        (to->id && to->id != r->id && !id_is_before(to->id, r->id)))
+        return;
+    results_enter(m, proxy, r->id, r->version, popped);
+    if (lost)
+        to->item = ITEM_LOST;
+}
+
+void results_empty(struct manager *m) {
+    for (uint32_t i = 0; m->setup->results && i < m->setup->managers; i++) {
+        struct results *p = results_of(m, i);
+        for (uint64_t k = 0; k < p->top; k++) {
+            id_set(&p->at[k], 0);
+            item_drop(m, &p->at[k]);
+        }
+        p->top = 0;
+    }
 }
 
 /* --- requests --- */

@@ -69,4 +69,18 @@ static inline void requester_changed(struct requester *a, uint64_t id, uint64_t 
 void results_took(struct requester *a, uint64_t id); /* the proxy has the value that it popped */
 void results_leave(struct manager *m, uint32_t proxy, uint64_t id);
 
+/*
+ * --- a backup that is filled ---
+ * The next result from (*proxy, *place) on, which then name the one behind it; NULL: there is none.
+ */
+const struct result *results_next(struct manager *m, uint32_t *proxy, uint64_t *place);
+/* What r has taken: 1, *item is it; 0: nothing, or its proxy has it; -ENOENT: it is lost. */
+int result_popped(struct manager *m, const struct result *r, struct store_ref *item);
+/* r of its primary, but not in place of a later one. popped: a block that was reserved and filled, and
+ * is not published; NULL: nothing. The caller gives it back with store_abort(). lost: it took what is
+ * lost. */
+void results_copy(struct manager *m, uint32_t proxy, const struct result *r,
+                  const struct store_ref *popped, bool lost);
+void results_empty(struct manager *m);
+
 #endif

@@ -46,12 +46,16 @@ enum sup_type {
     SUP_GO,
     /* To all managers and shadows, at each change of the map, and to a later life before GO, where a
      * row is not as at the start: id: owner, count: epoch, pid: number of its primary (base/shadow.h),
-     * room: of its backup, or SHADOW_NONE. At the start each owner is its own primary, its shadow the
-     * backup, and the epoch is 1. Who becomes a primary by it serves from then on. */
+     * room: of its backup, or SHADOW_NONE; used_bytes, total_bytes: ports of the two, 0: as its
+     * peer_address says, or, of the backup, it does not listen yet; status: 1: the backup is whole. At
+     * the start each owner is its own primary, its shadow the backup, whole, and the epoch is 1. Who
+     * becomes a primary by it serves from then on. */
     SUP_MAP,
     /* manager -> ddictd */
     /* of a primary. count: epoch, text: why its backup can not go on. A MAP without it follows */
-    SUP_BACKUP_LOST
+    SUP_BACKUP_LOST,
+    /* of a primary. id: owner, count: epoch: its backup has all. A MAP with status 1 follows */
+    SUP_COPIED
 };
 
 struct sup_msg {

@@ -356,16 +356,25 @@ int store_clear(struct store *s) {
     return rc;
 }
 
-int store_keys(struct store *s, uint64_t *cursor,
-               int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
+/* A limit, of a key that has no value. */
+static bool is_bare_limit(struct store *s, const struct item *item) {
+    const struct queue_record *r = (const void *)item_value(item);
+    struct store_ref first;
+    return item->version == ITEM_QUEUE && r->most && r->head == r->tail &&
+           store_find(s, item->key, item->key_len, &first) < 0;
+}
+
+static int keys_walk(struct store *s, uint64_t *cursor, bool limits,
+                     int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
     struct segment *g = index_segment(s, *cursor);
     int n = 0, rc;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
         for (unsigned i = 0; i < BUCKET_SLOTS; i++) {
-            if (!WORD_LIVE(g->bucket[b].slot[i]) || g->bucket[b].slot[i] & WORD_HIDDEN)
+            uint64_t word = g->bucket[b].slot[i];
+            if (!WORD_LIVE(word) || (word & WORD_HIDDEN && !limits))
                 continue;
-            const struct item *item = arena_at(s, WORD_OFFSET(g->bucket[b].slot[i]));
-            if (item->version & ITEM_CACHED)
+            const struct item *item = arena_at(s, WORD_OFFSET(word));
+            if (word & WORD_HIDDEN ? !is_bare_limit(s, item) : (item->version & ITEM_CACHED) != 0)
                 continue;
             if ((rc = fn(arg, item->key, item->key_len)) != 0)
                 return rc;
@@ -373,6 +382,33 @@ int store_keys(struct store *s, uint64_t *cursor,
         }
     *cursor = segment_next(g->prefix, g->depth);
     return n;
+}
+
+int store_keys(struct store *s, uint64_t *cursor,
+               int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
+    return keys_walk(s, cursor, false, fn, arg);
+}
+
+int store_keys_and_limits(struct store *s, uint64_t *cursor,
+                          int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg) {
+    return keys_walk(s, cursor, true, fn, arg);
+}
+
+int store_commit_as(struct store *s, struct store_ref *ref, uint64_t version) {
+    struct arena_header *h = s->header;
+    uint64_t was = h->version;
+    h->version = version - 1;
+    int rc = store_commit(s, ref, STORE_ANY, NULL);
+    if (rc < 0 || h->version < was)
+        h->version = was;
+    return rc;
+}
+
+int store_queue_push_as(struct store *s, struct store_ref *ref) {
+    uint64_t was = s->header->version;
+    int rc = store_queue_push(s, ref);
+    s->header->version = was;
+    return rc;
 }
 
 bool store_work(struct store *s) {

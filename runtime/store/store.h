@@ -120,6 +120,11 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
  * primary has given (PROTOCOL 13). */
 void store_version_reach(struct store *s, uint64_t version);
 
+/* In a backup that is filled (PROTOCOL 13): store_commit() with the version that its primary has given;
+ * store_queue_push() that gives none. */
+int store_commit_as(struct store *s, struct store_ref *ref, uint64_t version);
+int store_queue_push_as(struct store *s, struct store_ref *ref);
+
 /* Look up; DDICT_ENOKEY. The ref is valid until the next call that changes the store unless it is
  * pinned. */
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
@@ -225,6 +230,10 @@ void store_freeze(struct store *s, uint64_t epoch, enum freeze_state state);
  */
 int store_keys(struct store *s, uint64_t *cursor,
                int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
+
+/* The same, and keys that have a limit and no value. */
+int store_keys_and_limits(struct store *s, uint64_t *cursor,
+                          int (*fn)(void *arg, const void *key, uint32_t key_len), void *arg);
 
 /* The store asks may() before it gives back memory of free pages, [off, off + len) of the arena;
  * false: not this memory. len 0: can any be given back? There is one such function; NULL: none. */

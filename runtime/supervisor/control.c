@@ -394,7 +394,12 @@ void control_map(struct supervisor *s, uint32_t owner, uint64_t epoch, const voi
 }
 
 void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
-    ctl_conn_send(s->control->parent, MSG_CTL_DROP, owner, epoch, why, strnlen(why, OWNER_MAP_WHY));
+    control_copy(s, MSG_CTL_DROP, owner, epoch, why, strnlen(why, OWNER_MAP_WHY));
+}
+
+void control_copy(struct supervisor *s, unsigned type, uint32_t owner, uint64_t epoch,
+                  const void *word, size_t len) {
+    ctl_conn_send(s->control->parent, type, owner, epoch, word, len);
 }
 
 void control_release(struct supervisor *s) {

@@ -89,6 +89,9 @@ void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t 
 void control_map(struct supervisor *s, uint32_t owner, uint64_t epoch, const void *word,
                  size_t len);
 void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why);
+/* To who decides, of a copy of this owner's keys (new_backup.h). */
+void control_copy(struct supervisor *s, unsigned type, uint32_t owner, uint64_t epoch,
+                  const void *word, size_t len);
 /* DONE: the record is being written, nodes that gave their figures may go */
 void control_release(struct supervisor *s);
 /* An orphan says that the dictionary is lost: that is not to be taken from it, as it may be the one

@@ -7,6 +7,7 @@
 #include "figures.h"
 #include "freeze.h"
 #include "life_events.h"
+#include "new_backup.h"
 #include "owner_map.h"
 #include "rendezvous.h"
 #include "save_passes.h"
@@ -172,6 +173,16 @@ static const struct control_rule {
      .from = FROM_CHILD,
      .most = OWNER_MAP_WHY,
      .heard = owner_map_drop_heard},
+    {.type = MSG_CTL_PLACED,
+     .from = FROM_CHILD,
+     .least = sizeof(struct placed_word),
+     .most = sizeof(struct placed_word) + OWNER_MAP_WHY,
+     .heard = new_backup_placed_heard},
+    {.type = MSG_CTL_WHOLE, .from = FROM_CHILD, .heard = new_backup_whole_heard},
+    {.type = MSG_CTL_PRIMARY_LOST,
+     .from = FROM_CHILD,
+     .most = OWNER_MAP_WHY,
+     .heard = primary_lost_heard},
     {.type = MSG_CTL_SAVE,
      .from = FROM_PARENT | FROM_CHILD,
      .least = sizeof(struct save_word),

@@ -84,7 +84,7 @@ static void node_go(struct supervisor *s, const struct freeze_word *w) {
     s->freezes->go = *w;
     s->freezes->managers_left = 0;
     for (unsigned i = 0; i < processes_n(s); i++) {
-        if (s->local[i].given_up)
+        if (s->local[i].given_up || s->local[i].filling)
             continue;
         s->freezes->managers_left++;
         s->local[i].freezes = true;
@@ -95,6 +95,11 @@ static void node_go(struct supervisor *s, const struct freeze_word *w) {
 void freezes_tell(struct local_manager *mgr) {
     if (mgr->freezes)
         manager_go(mgr);
+}
+
+void freezes_shadow_filled(struct local_manager *mgr) {
+    if (mgr->s->freezes->go.state != FREEZE_OPEN)
+        manager_go(mgr); /* nobody awaits its answer */
 }
 
 static void manager_answer(struct supervisor *s, const struct freeze_word *w) {

@@ -18,7 +18,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/lifecycle.h runtime/supervisor/lives.c runtime/supervisor/lives.h \
   runtime/supervisor/main.c runtime/supervisor/manager_events.c \
   runtime/supervisor/manager_events.h runtime/supervisor/managers.c \
-  runtime/supervisor/managers.h runtime/supervisor/node_info.c runtime/supervisor/node_info.h \
+  runtime/supervisor/managers.h runtime/supervisor/new_backup.c runtime/supervisor/new_backup.h \
+  runtime/supervisor/node_info.c runtime/supervisor/node_info.h \
   runtime/supervisor/options.c runtime/supervisor/options.h runtime/supervisor/places.c \
   runtime/supervisor/places.h runtime/supervisor/record.c runtime/supervisor/record.h \
   runtime/supervisor/record_writer.c runtime/supervisor/record_writer.h \
@@ -43,7 +44,7 @@ MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/mana
   tests/unit/manager_backup tests/unit/manager_moved tests/unit/manager_replicas \
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
-  tests/local/control_messages
+  tests/unit/supervisor_new_backup tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
@@ -105,6 +106,10 @@ tests_unit_supervisor_replicas_SOURCES = tests/unit/supervisor_replicas.c tests/
   runtime/supervisor/coordinator.c runtime/supervisor/grants.c runtime/supervisor/owner_map.c
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
+tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \
+  runtime/supervisor/new_backup.c
+tests_unit_supervisor_new_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_new_backup_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_local_control_messages_SOURCES = tests/local/control_messages.c tests/local/gather_line.h \
   tests/unit/unit.h \
   runtime/supervisor/node_info.c runtime/supervisor/transport.c

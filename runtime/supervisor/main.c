@@ -15,6 +15,7 @@
 #include "lifecycle.h"
 #include "manager_events.h"
 #include "managers.h"
+#include "new_backup.h"
 #include "record_writer.h"
 #include "rendezvous.h"
 #include "results.h"
@@ -116,6 +117,8 @@ static int supervisor_open(void) {
     if ((e = grants_init(&s)) < 0 ||
         (s.owner_map && s.node_id == 0 && (e = coordinator_init(&s)) < 0))
         return e;
+    if (s.owner_map && (e = new_backups_init(&s)) < 0)
+        return e;
     if ((e = freezes_init(&s)) < 0 || (e = figures_init(&s)) < 0 || (e = status_page_open(&s)) < 0)
         return e;
     s.start_timer.fire = start_timer_fire;
@@ -164,6 +167,7 @@ static void supervisor_close(void) {
     figures_end(&s);
     tasks_end(&s);
     freezes_end(&s);
+    new_backups_end(&s);
     coordinator_end(&s);
     grants_end(&s);
     free(s.owner_map);

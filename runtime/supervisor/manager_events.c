@@ -14,6 +14,7 @@
 #include "life_events.h"
 #include "lives.h"
 #include "managers.h"
+#include "new_backup.h"
 #include "owner_map.h"
 #include "save_passes.h"
 #include "shadows.h"
@@ -68,6 +69,7 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
         if (mgr->deaths > 0)
             manager_returned(mgr);
         managers_ready(s);
+        new_backups_look(s);
         return;
     case SUP_CLIENT_ADDED:
         client_added(mgr, m);
@@ -90,6 +92,9 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
         return;
     case SUP_BACKUP_LOST:
         owner_map_backup_lost(s, mgr->id, m->count, m->text);
+        return;
+    case SUP_COPIED:
+        new_backup_copied(s, mgr->id, m->count);
         return;
     case SUP_STATS_REPLY:
         mgr->stats = m->stats;

@@ -5,8 +5,11 @@
  */
 #include "managers.h"
 
+#include "grants.h"
 #include "life_events.h"
+#include "owner_map.h"
 #include "places.h"
+#include "shadows.h"
 #include "supervisor.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -29,6 +32,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -206,10 +210,21 @@ int managers_fit(const struct supervisor *s) {
                     size_format(have, sizeof have, room), limit);
 }
 
+static int spill_make(struct supervisor *s, struct local_manager *mgr) {
+    char why[DD_ERRMSG_MAX];
+    mgr->spill_fd =
+        spill_create(s->opt.spill, s->opt.spill_size / s->deal.owners & ~4095ull, processes_n(s));
+    mgr->spill_ro_fd = mgr->spill_fd < 0 ? mgr->spill_fd : arena_reopen_readonly(mgr->spill_fd);
+    if (mgr->spill_ro_fd >= 0)
+        return 0;
+    snprintf(why, sizeof why, "%s", dd_errmsg());
+    return dd_error(mgr->spill_ro_fd, "no spill on node %s: %s", s->node, why);
+}
+
 /* The spill: values for which memory has no room go into files of this node, one for each manager
  * and shadow. All files are made before anybody relies on them. */
 static int spills_make(struct supervisor *s) {
-    char why[DD_ERRMSG_MAX], have[24];
+    char have[24];
     uint32_t owners = s->deal.owners;
     if (s->opt.spill_size && s->opt.spill_size / owners < DD_MANAGER_MEM_MIN)
         return dd_error(-EINVAL, "%s of spill are too little for %u managers",
@@ -218,14 +233,9 @@ static int spills_make(struct supervisor *s) {
         return dd_error(-EINVAL,
                         "no spill where memory is taken from a pool of huge pages (hugepages=)");
     for (unsigned i = 0; s->opt.spill && node_has_keys(s) && i < processes_n(s); i++) {
-        struct local_manager *mgr = &s->local[i];
-        mgr->spill_fd =
-            spill_create(s->opt.spill, s->opt.spill_size / owners & ~4095ull, processes_n(s));
-        mgr->spill_ro_fd = mgr->spill_fd < 0 ? mgr->spill_fd : arena_reopen_readonly(mgr->spill_fd);
-        if (mgr->spill_ro_fd >= 0)
-            continue;
-        snprintf(why, sizeof why, "%s", dd_errmsg());
-        return dd_error(mgr->spill_ro_fd, "no spill on node %s: %s", s->node, why);
+        int e = spill_make(s, &s->local[i]);
+        if (e < 0)
+            return e;
     }
     s->spill_bytes = spill_size(s->local[0].spill_fd) * owners;
     return 0;
@@ -246,11 +256,6 @@ static unsigned managers_of(const struct supervisor *s, uint32_t node) {
     return s->managers / s->nodes + (node < s->managers % s->nodes ? 1 : 0);
 }
 
-/* With --replicas: the keyed node whose managers have their shadows here. */
-static uint32_t shadowed_node(const struct supervisor *s) {
-    return (s->node_id + s->deal.keyed - 1) % s->deal.keyed;
-}
-
 static void process_init(struct supervisor *s, struct local_manager *mgr, uint32_t number) {
     mgr->s = s;
     mgr->number = mgr->id = number;
@@ -266,25 +271,31 @@ static void process_init(struct supervisor *s, struct local_manager *mgr, uint32
 }
 
 int managers_listen(struct supervisor *s) {
-    unsigned n = managers_of(s, s->node_id), shadows = 0;
+    unsigned n = managers_of(s, s->node_id), shadows = 0, later = 0;
+    uint32_t from = shadowed_node(&s->deal, s->node_id); /* our shadows are its managers' */
     if (n > DD_LOCAL_MANAGERS_MAX)
         return dd_error(-EINVAL, "%u managers on one node: at most %u can be", n,
                         DD_LOCAL_MANAGERS_MAX);
     if (s->opt.replicas > 1 && node_has_keys(s))
-        shadows = managers_of(s, shadowed_node(s));
-    s->local = calloc(n + shadows, sizeof *s->local);
+        shadows = managers_of(s, from);
+    if (s->opt.replicas > 1)
+        later = DD_LOCAL_MANAGERS_MAX;
+    s->local = calloc(n + shadows + later, sizeof *s->local); /* none is moved later */
     if (!s->local)
         return dd_error(-ENOMEM, "no memory");
     s->shadows = s->local + n;
     s->local_n = n;
     s->shadows_n = shadows;
+    s->shadows_max = shadows + later;
     for (unsigned i = 0; i < n; i++)
         process_init(s, &s->local[i], s->node_id + i * s->nodes);
     for (unsigned i = 0; i < shadows; i++)
-        process_init(s, &s->shadows[i], shadow_base(&s->deal) + s->node_id + i * s->nodes);
+        process_init(s, &s->shadows[i], shadow_of(&s->deal, from + i * s->nodes));
     int e = budget_find(s);
     if (e < 0)
         return e;
+    for (unsigned i = 0; i < processes_n(s); i++)
+        s->local[i].budget = s->budget;
     for (unsigned i = 0; i < processes_n(s) && s->nodes > 1; i++) {
         s->local[i].listen_fd = port_listen(s, &s->local[i].port);
         if (s->local[i].listen_fd < 0)
@@ -358,6 +369,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.id = mgr->id;
     setup.replicas = s->opt.replicas > 1;
     setup.shadow = mgr->shadow;
+    setup.fills = mgr->late;
     setup.managers = s->managers;
     setup.node_id = s->node_id;
     setup.nodes = s->nodes;
@@ -389,7 +401,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
 
 /* What outlives it. */
 static int manager_make(struct supervisor *s, struct local_manager *mgr) {
-    struct store_options o = {.budget = s->budget,
+    struct store_options o = {.budget = mgr->budget,
                               .manager_id = mgr->id,
                               .managers = s->managers,
                               .local_index = local_index_of(mgr),
@@ -443,6 +455,15 @@ int manager_start(struct local_manager *mgr) {
     return e < 0 ? e : 0;
 }
 
+/* Only the manager has the socket from now on: when it dies, connections are refused. */
+static void port_leave(struct local_manager *mgr) {
+    if (mgr->s->opt.restarts > 0)
+        return; /* the next life needs it */
+    if (mgr->listen_fd >= 0)
+        close(mgr->listen_fd);
+    mgr->listen_fd = -1;
+}
+
 int managers_start(struct supervisor *s, struct manager_handlers to) {
     handlers = to;
     manager_places_find(s);
@@ -453,14 +474,89 @@ int managers_start(struct supervisor *s, struct manager_handlers to) {
             e = manager_start(&s->local[i]);
         if (e < 0)
             return e;
-        if (s->opt.restarts > 0)
-            continue; /* the next life needs the socket */
-        /* only the manager has the socket now: when the manager dies, connections are refused */
-        if (s->local[i].listen_fd >= 0)
-            close(s->local[i].listen_fd);
-        s->local[i].listen_fd = -1;
+        port_leave(&s->local[i]);
     }
     return 0;
+}
+
+/* --- a shadow behind the start --- */
+/* What all processes of this node may still take of what they were promised. */
+static uint64_t memory_promised(const struct supervisor *s) {
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < processes_n(s); i++) {
+        const struct local_manager *mgr = &s->local[i];
+        struct stat st;
+        if (mgr->arena_fd < 0 || fstat(mgr->arena_fd, &st) < 0)
+            continue;
+        uint64_t has = (uint64_t)st.st_blocks * 512;
+        sum += has < mgr->budget ? mgr->budget - has : 0;
+    }
+    return sum;
+}
+
+static int shadow_fits(const struct supervisor *s, const char *name, uint64_t budget) {
+    char who[NODE_NAME_MAX + 64], want[24], have[24], promised[24];
+    const char *limit;
+    snprintf(who, sizeof who, "%s on node %s", name, s->node);
+    if (s->opt.huge_page > HUGE_ADVISE)
+        return hugepool_fit(s->opt.huge_page, budget / s->opt.huge_page, who);
+    uint64_t others = memory_promised(s), room = memlimit_room(&limit);
+    if (budget + others <= room)
+        return 0;
+    return dd_error(
+        DDICT_EFULL,
+        "%s wants %s of memory, and others there up to %s more, but %s can be had until "
+        "%s",
+        who, size_format(want, sizeof want, budget), size_format(promised, sizeof promised, others),
+        size_format(have, sizeof have, room), limit);
+}
+
+/* A place that nobody had, or of one that is gone for good. */
+static struct local_manager *shadow_slot_find(struct supervisor *s) {
+    for (unsigned i = 0; i < s->shadows_n; i++) {
+        struct local_manager *mgr = &s->shadows[i];
+        if (!mgr->given_up || mgr->pid > 0 || mgr->arena_fd >= 0)
+            continue;
+        manager_socket_close(mgr);
+        shared_unmap(mgr);
+        memset(mgr, 0, sizeof *mgr);
+        return mgr;
+    }
+    return s->shadows_n < s->shadows_max ? &s->shadows[s->shadows_n++] : NULL;
+}
+
+static int shadow_make(struct supervisor *s, struct local_manager *mgr) {
+    int e = shadow_fits(s, mgr->name, mgr->budget);
+    if (e == 0)
+        e = mgr->listen_fd = port_listen(s, &mgr->port);
+    if (e >= 0 && s->opt.spill)
+        e = spill_make(s, mgr);
+    if (e >= 0)
+        e = manager_make(s, mgr);
+    if (e < 0)
+        return e;
+    grants_page(mgr);
+    if ((e = manager_start(mgr)) < 0)
+        return e;
+    port_leave(mgr);
+    owner_map_tell(mgr);
+    return 0;
+}
+
+struct local_manager *shadow_begin(struct supervisor *s, uint32_t number) {
+    struct local_manager *mgr = shadow_slot_find(s);
+    if (!mgr) {
+        dd_error(-ENOMEM, "node %s has had too many shadows", s->node);
+        return NULL;
+    }
+    process_init(s, mgr, number);
+    mgr->late = mgr->filling = true;
+    mgr->budget = s->total_bytes / s->deal.owners;
+    if (shadow_make(s, mgr) == 0)
+        return mgr;
+    mgr->given_up = true;
+    shadow_forget(mgr);
+    return NULL;
 }
 
 /* --- end --- */

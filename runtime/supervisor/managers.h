@@ -18,6 +18,9 @@ struct manager_handlers {
 int managers_start(struct supervisor *s, struct manager_handlers to);
 /* Fork the manager over what outlives it. 0 or a negative code. */
 int manager_start(struct local_manager *mgr);
+/* A shadow behind the start: forked, with a new arena; NULL with a sentence, also where its memory
+ * might be more than the job has on this node. SUP_READY follows, or its death. */
+struct local_manager *shadow_begin(struct supervisor *s, uint32_t number);
 void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds);
 void managers_send(struct supervisor *s, const struct sup_msg *m);  /* to managers alone */
 void processes_send(struct supervisor *s, const struct sup_msg *m); /* to shadows, too */

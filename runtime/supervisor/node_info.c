@@ -220,16 +220,16 @@ void node_info_where(const struct node_info *c, char name[NODE_NAME_MAX], struct
     address_list_set(to->addr, &to->naddr, c, addr, c->control_port);
 }
 
-/* The number of the process whose port is the i-th in the node info of this node; UINT32_MAX: there
- * is none, that node has other options than this one. */
-static uint32_t number_of_port(const struct supervisor *s, uint32_t node, unsigned i) {
+/* The place in peers of the process whose port is the i-th in the node info of this node; UINT32_MAX:
+ * there is none, that node has other options than this one. */
+static uint32_t slot_of_port(const struct supervisor *s, uint32_t node, unsigned i) {
     unsigned managers = s->managers / s->nodes + (node < s->managers % s->nodes ? 1 : 0);
     if (i < managers)
         return node + i * s->nodes;
-    if (s->opt.replicas < 2)
+    if (s->opt.replicas < 2 || node >= s->deal.keyed)
         return UINT32_MAX;
-    uint32_t number = shadow_base(&s->deal) + node + (i - managers) * s->nodes;
-    return number < shadow_end(&s->deal) ? number : UINT32_MAX;
+    uint32_t owner = shadowed_node(&s->deal, node) + (i - managers) * s->nodes;
+    return owner < s->managers ? s->managers + owner : UINT32_MAX;
 }
 
 void node_info_apply(struct supervisor *s, const struct node_info *c) {
@@ -252,7 +252,7 @@ void node_info_apply(struct supervisor *s, const struct node_info *c) {
     transport_heard(s, c->node_id, provider);
     node_info_where(c, node, s->control_at ? &s->control_at[c->node_id] : &control);
     for (unsigned i = 0; i < c->ports_n; i++, at += sizeof(uint16_t)) {
-        uint32_t m = number_of_port(s, c->node_id, i);
+        uint32_t m = slot_of_port(s, c->node_id, i);
         uint16_t port;
         if (m == UINT32_MAX || !s->peers)
             break;

@@ -3,6 +3,7 @@
 #include "owner_map.h"
 
 #include "managers.h"
+#include "new_backup.h"
 #include "shadows.h"
 #include "startup_output.h"
 #include <base/log.h>
@@ -34,8 +35,14 @@ bool owner_is_ours(const struct supervisor *s, uint32_t owner) {
 /* --- our managers and shadows --- */
 static struct sup_msg row_message(const struct supervisor *s, uint32_t owner) {
     const struct owner_place *p = &s->owner_map[owner];
-    return (struct sup_msg){
-        .type = SUP_MAP, .id = owner, .count = p->epoch, .pid = p->primary, .room = p->backup};
+    return (struct sup_msg){.type = SUP_MAP,
+                            .id = owner,
+                            .count = p->epoch,
+                            .pid = p->primary,
+                            .room = p->backup,
+                            .used_bytes = p->primary_port,
+                            .total_bytes = p->backup_port,
+                            .status = p->whole};
 }
 
 void owner_map_tell(struct local_manager *mgr) {
@@ -52,6 +59,7 @@ static void row_set(struct supervisor *s, uint32_t owner, const struct owner_pla
     struct sup_msg m = row_message(s, owner);
     processes_send(s, &m);
     shadows_look(s);
+    new_backups_look(s);
 }
 
 /* --- changes --- */
@@ -115,8 +123,8 @@ void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch,
         control_drop(s, owner, epoch, why);
         return;
     }
-    snprintf(text, sizeof text, "the keys of manager %u have no second copy any more: %s", owner,
-             why);
+    snprintf(text, sizeof text, "the keys of manager %u have no second copy %s: %s", owner,
+             p->whole ? "any more" : "yet", why);
     to.backup = SHADOW_NONE;
     to.backup_port = 0;
     to.whole = false;

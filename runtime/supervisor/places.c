@@ -28,7 +28,7 @@ const struct numa_place *manager_place(const struct supervisor *s, unsigned i, u
     *need = 0;
     for (unsigned k = 0; p && k < processes_n(s); k++)
         if (numa_map_place(&s->places, (int)k) == p)
-            *need += s->budget;
+            *need += s->local[k].budget;
     return p;
 }
 

@@ -43,11 +43,22 @@ void shadow_kill(struct local_manager *mgr) {
     kill(mgr->pid, SIGKILL);
 }
 
+struct local_manager *shadow_find(struct supervisor *s, uint32_t number) {
+    for (unsigned i = 0; i < s->shadows_n; i++)
+        if (s->shadows[i].number == number && !s->shadows[i].given_up)
+            return &s->shadows[i];
+    return NULL;
+}
+
 void shadows_look(struct supervisor *s) {
     for (unsigned i = 0; i < s->shadows_n; i++) {
         struct local_manager *mgr = &s->shadows[i];
         const struct owner_place *place = &s->owner_map[mgr->id];
-        if (place->primary == mgr->number && mgr->given_up)
+        if (mgr->filling && place->whole && place->backup == mgr->number) {
+            mgr->filling = false;
+            freezes_shadow_filled(mgr);
+        }
+        if (place->primary == mgr->number && mgr->given_up && !shadow_find(s, mgr->number))
             supervisor_lost(s,
                             "manager %u is lost with its node, and %s on node %s was lost before",
                             mgr->id, mgr->name, s->node);

@@ -11,6 +11,8 @@ bool process_serves(const struct local_manager *mgr);
 bool shadow_can_go(const struct local_manager *mgr);
 /* Such a one is lost: it has no next life, and the map loses it. why: "died (signal 9)". */
 void shadow_lost(struct local_manager *mgr, const char *why);
+/* The one of this number that is not given up, or NULL. */
+struct local_manager *shadow_find(struct supervisor *s, uint32_t number);
 /* It has no next life. */
 void shadow_kill(struct local_manager *mgr);
 /* Ends those that the map does not name any more. The dictionary is lost where it names one that

@@ -23,7 +23,8 @@
  *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: what
  *                   is said at the end; figures.c: the statistics of all managers
  *     owner_map.c   --replicas: who serves the keys of each owner, and who has their second copy;
- *                   coordinator.c: node 0 changes that when a node is lost; grants.c: leases
+ *                   coordinator.c: node 0 changes that when a node is lost; new_backup.c: a second
+ *                   copy in place of one that is lost; grants.c: leases
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
@@ -57,6 +58,8 @@ struct local_manager { /* one manager or shadow of this node, as ddictd sees it 
     pid_t pid;     /* 0: not started, or ended and waited for */
     bool ready, gone, has_stats;
     bool given_up; /* a shadow that is lost or not needed any more: it is not started again */
+    bool late;     /* a shadow that was started behind the start */
+    bool filling;  /* such a one, and the map does not say yet that it has all */
     bool freezes;  /* it has not answered the last FREEZE */
     /* shared with the manager; outlives it */
     struct manager_page *page;
@@ -64,6 +67,7 @@ struct local_manager { /* one manager or shadow of this node, as ddictd sees it 
     struct results *results; /* likewise; NULL on one node, too */
     int arena_fd, arena_ro_fd, spill_fd, spill_ro_fd, listen_fd; /* spill: -1 without --spill */
     uint16_t port;
+    uint64_t budget; /* of its arena */
     struct io_handler sock;              /* our end of the pair; fd -1: closed */
     struct unsent *unsent, **unsent_end; /* messages that did not fit into the socket */
     struct manager_stats stats;          /* the last answer to SUP_STATS */
@@ -163,16 +167,16 @@ struct supervisor {
 
     struct local_manager *local; /* the managers of this node, by local index */
     unsigned local_n;
-    /* the shadows of this node, in the order of their numbers, behind the managers in the memory of
+    /* the shadows of this node, those of the start in the order of their numbers, behind the managers in the memory of
      * `local`; without --replicas none */
     struct local_manager *shadows;
-    unsigned shadows_n;
+    unsigned shadows_n, shadows_max; /* those of later come behind; max: there is memory for */
     struct numa_map places; /* of the managers */
     /* memlimit_kills() before there were managers, and the managers among those since */
     uint64_t memory_kills;
     /* map of this node's GPUs, once somebody asked; 0: not yet, or a negative code */
     int gpus_fd;
-    /* by number: [managers], with --replicas [shadow_end()]; NULL on one node */
+    /* by shadow_slot(): managers, with --replicas the shadows of the start; NULL on one node */
     struct peer_address *peers;
     char (*node_names)[NODE_NAME_MAX]; /* [nodes] */
 
@@ -190,6 +194,7 @@ struct supervisor {
      * others: their lease */
     struct owner_place *owner_map;
     struct coordinator *coordinator;
+    struct new_backups *new_backups;
     struct grants *grants;
 
     struct control *control; /* NULL on one node */

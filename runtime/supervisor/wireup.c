@@ -47,9 +47,9 @@ static int deal_find(struct supervisor *s) {
     return 0;
 }
 
-/* Numbers of managers and shadows are below. */
-static uint32_t numbers_end(const struct supervisor *s) {
-    return s->opt.replicas > 1 ? shadow_end(&s->deal) : s->managers;
+/* Managers, and shadows of the start. */
+static uint32_t slots(const struct supervisor *s) {
+    return s->opt.replicas > 1 ? 2 * s->managers : s->managers;
 }
 
 int wireup_place(struct supervisor *s) {
@@ -71,7 +71,7 @@ int wireup_place(struct supervisor *s) {
         return e;
     s->node_names = calloc(s->nodes, NODE_NAME_MAX);
     if (s->nodes > 1)
-        s->peers = calloc(numbers_end(s), sizeof *s->peers);
+        s->peers = calloc(slots(s), sizeof *s->peers);
     if (s->nodes > 1)
         s->control_at = calloc(s->nodes, sizeof *s->control_at);
     if (s->nodes > 1)
@@ -214,7 +214,7 @@ static int node_keys_make(struct supervisor *s) {
 }
 
 static int peer_judge(const struct supervisor *s, uint32_t number, const char *what) {
-    if (s->peers[number].node[0])
+    if (s->peers[shadow_slot(&s->deal, number)].node[0])
         return 0;
     return dd_error(DDICT_EPROTO, "node %u serves fewer %s than it should", number % s->nodes,
                     what);

@@ -62,7 +62,10 @@ static const struct msg_rule {
     [MSG_CTL_FREEZE] = {"CTL_FREEZE", ANY, MSGF_LAST},
     [MSG_CTL_MAP] = {"CTL_MAP", ANY, MSGF_LAST},
     [MSG_CTL_DROP] = {"CTL_DROP", ANY, MSGF_LAST},
-    [MSG_SYNC] = {"SYNC", NONE, 0},
+    [MSG_CTL_PLACED] = {"CTL_PLACED", ANY, MSGF_LAST},
+    [MSG_CTL_WHOLE] = {"CTL_WHOLE", ANY, MSGF_LAST},
+    [MSG_CTL_PRIMARY_LOST] = {"CTL_PRIMARY_LOST", ANY, MSGF_LAST},
+    [MSG_SYNC] = {"SYNC", NONE, MSGF_NEW},
     [MSG_REPL] = {"REPL", CHANGE, MSGF_STREAM},
     [MSG_ACK] = {"ACK", NONE, 0},
     [MSG_HOLD] = {"HOLD", NONE, 0},
@@ -97,7 +100,7 @@ int msg_check(const struct msg *m, uint32_t max_len) {
                                                                                    : DDICT_EPROTO;
     case CHANGE:
         if (m->key_len > MSG_KEY_MAX || m->key_len > payload || m->val_len >= MSG_VALUE_MAX ||
-            m->status < REPL_PUT || m->status > REPL_TOOK)
+            m->status < REPL_PUT || m->status > REPL_WHOLE)
             return DDICT_EPROTO;
         return payload - m->key_len == ((m->flags & MSGF_STREAM) ? 0 : m->val_len) ? 0
                                                                                    : DDICT_EPROTO;

@@ -60,11 +60,15 @@ enum msg_type {
     MSG_ACK,
     MSG_CTL_MAP,
     MSG_CTL_DROP,
+    MSG_CTL_PLACED,
+    MSG_CTL_WHOLE,
+    MSG_CTL_PRIMARY_LOST,
     MSG_TYPE_N
 };
 
 enum msg_flag {
-    /* as DDICT_NEW, DDICT_EXISTING, DDICT_WAIT */
+    /* as DDICT_NEW, DDICT_EXISTING, DDICT_WAIT. NEW of SYNC: all is copied; what the backup has is of
+     * no use */
     MSGF_NEW = 1,
     MSGF_EXISTING = 2,
     MSGF_WAIT = 4,
@@ -97,7 +101,11 @@ enum repl_op {
     REPL_DEL = 4, /* key; also one that is not there */
     REPL_CLEAR = 5,
     REPL_LIMIT = 6, /* key; aux: values that its queue may have */
-    REPL_TOOK = 7   /* id, manager: the proxy has what it popped */
+    REPL_TOOK = 7,  /* id, manager: the proxy has what it popped */
+    /* of a copy; what they are of has no change in flight */
+    REPL_ITEM = 8,   /* as PUT, and version is that of this value */
+    REPL_RESULT = 9, /* id, manager, version: a result; key, value: what it has taken, or none */
+    REPL_WHOLE = 10  /* that was all */
 };
 
 struct msg {

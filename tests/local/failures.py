@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BUILD, TRANSPORT, Dictionary, alive, check, children, main, managers_of, wait_for
+from cluster import BUILD, TRANSPORT, Dictionary, alive, check, children, main, managers_of, memory_cgroup, wait_for
 
 
 def figures(d):
@@ -351,30 +351,6 @@ def a_third_death_within_10_s_ends_it():
         lost(d, "manager 1 on node %s died (signal 9), 2 times before within 10 s" % d.node_name(1))
         check(d.report()["total"]["restarts"] == 2, "%r" % d.report()["total"])
         d.check_nothing_left()
-
-
-def memory_cgroup():
-    """The folder of ours, and whether it is of v2; None: there is none."""
-    paths, found = {}, {}
-    with open("/proc/self/cgroup") as f:
-        for line in f:
-            number, controllers, path = line.rstrip("\n").split(":", 2)
-            if number == "0" or "memory" in controllers.split(","):
-                paths[number == "0"] = path
-    with open("/proc/self/mountinfo") as f:
-        for line in f:
-            mount, rest = line.split(" - ", 1)
-            root, at = mount.split()[3:5]
-            kind, words = rest.split()[0], rest.split()[-1].split(",")
-            v2 = kind == "cgroup2"
-            if v2 in found or v2 not in paths or not (v2 or kind == "cgroup" and "memory" in words):
-                continue
-            below = paths[v2].removeprefix(root.rstrip("/"))
-            found[v2] = at + ("" if below == "/" or ".." in below else below)
-    for v2 in (False, True):
-        if v2 in found and os.path.exists(os.path.join(found[v2], "memory.events" if v2 else "memory.oom_control")):
-            return found[v2], v2
-    return None
 
 
 class Cgroup:

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 import cluster
-from cluster import BUILD, Disk, Failed, alive, check, children, main, shadows_of, wait_for
+from cluster import BUILD, Disk, Failed, alive, check, children, main, memory_cgroup, shadows_of, wait_for
 
 CLIENT = os.path.join(BUILD, "tests", "local", "replicas_client")
 REPLICAS = os.environ.get("DDICT_TEST_REPLICAS", "2")
@@ -96,10 +96,10 @@ class Asker(Client):
 class Replicated(cluster.Dictionary):
     """A dictionary with --replicas=2, one manager on each node. link: where each node is a network namespace."""
 
-    def __init__(self, nodes=3, managers=None, mem="96M", args=(), link=None, **kw):
+    def __init__(self, nodes=3, managers=None, mem="96M", args=(), link=None, via=None, **kw):
         self.clients = []
         self.folder = tempfile.mkdtemp(prefix="ddict-replicas-", dir=BUILD)
-        via = [link.prefix(i) for i in range(nodes)] if link else None
+        via = [link.prefix(i) for i in range(nodes)] if link else via
         super().__init__(nodes=nodes, managers=managers or nodes, mem=mem, args=["--replicas", REPLICAS, "--restarts", "16", *args], via=via, **kw)
         for node in self.nodes:
             self.pids.update(children(node.proc.pid))
@@ -137,6 +137,34 @@ class Replicated(cluster.Dictionary):
             others = {p for k in self.left() for p in self.pids_of(k)}
             return all(s["pid"] in others for m, s in stats.items() if m % self.n == i)
         wait_for("promotion of what node %d had" % i, done, seconds, pace=0.05)
+
+    def copies(self):
+        """By owner, what who decides has said last of its keys: True: two copies again, False: one."""
+        found = {}
+        for text in self.said():
+            m = re.search(r"the keys of manager (\d+) (have a second copy again|have no second copy|are served by)", text)
+            if m and text.startswith("ddict1 warn"):
+                found[int(m.group(1))] = m.group(2) == "have a second copy again"
+        return found
+
+    def wait_whole(self, i, seconds=30):
+        """After the loss of node i: all its keys are served, and all keys have two copies again."""
+        self.wait_promoted(i)
+        wait_for("two copies of all keys: %r" % self.copies(), lambda: self.copies() and all(self.copies().values()), seconds, pace=0.05)
+        self.pids.update(p for k in self.left() for p in self.pids_of(k))
+
+    def filled(self, seconds=20):
+        """(node, owner, process) of a shadow of later, as soon as there is one. It is stopped: so it is not whole yet."""
+        def look():
+            for i in self.left():
+                for pid in shadows_of(self.nodes[i].proc.pid):
+                    if pid not in self.pids:
+                        os.kill(pid, signal.SIGSTOP)
+                        self.pids.add(pid)
+                        with open("/proc/%d/comm" % pid) as f:
+                            return i, int(f.read().strip()[7:-1]), pid
+            return None
+        return wait_for("a new shadow", look, seconds, pace=0.001)
 
     # --- what is there ---
     def verify(self, loads, nodes=None):
@@ -622,16 +650,152 @@ def who_took_the_place_is_killed_and_comes_back():
         d.end()
 
 
-# --- what is too much ---
-def a_second_loss_ends_it():
-    with Replicated(nodes=3) as d:
+# --- a new second copy ---
+def ends_well(d, loads):
+    d.go_on(loads, 0.5)
+    longest = d.stop_loads(loads)
+    check(longest < ANSWERED_MS, "a call took %d ms" % longest)
+    d.verify(loads)
+    d.end()
+
+
+def four_nodes_lose_one_after_the_other():
+    with Replicated(nodes=4) as d:
+        d.run("fill", "k", 400, 20000)
+        loads = d.loads(1)
+        d.go_on(loads, 0.5)
+        for i in (1, 2):
+            d.lose(i)
+            d.wait_whole(i)
+            d.go_on(loads, 0.5)
+            d.run("verify", "k", 400, 20000)
+        d.lose(3)
+        d.wait_promoted(3)
+        d.run("verify", "k", 400, 20000)
+        said = [text for text in d.said() if "second copy again, on node" in text]
+        check(len(said) >= 5 and all(re.search(r"after \d+ s$", text) for text in said), "%r" % said)
+        ends_well(d, loads)
+
+
+def two_managers_each_and_a_node_without_keys():
+    """The copies of a lost node go to the node that has none, first."""
+    with Replicated(nodes=4, managers=6, args=["--keyed-nodes", "3"], mem="144M") as d:
+        d.run("fill", "k", 300, 20000)
         loads = d.loads(1)
         d.go_on(loads, 0.5)
         d.lose(1)
-        d.wait_promoted(1)
-        d.go_on(loads, 0.5)
+        d.wait_whole(1)
+        check(len(shadows_of(d.nodes[3].proc.pid)) >= 2, "the node without keys has shadows: %r" % shadows_of(d.nodes[3].proc.pid))
         d.lose(2)
-        texts = [c.end(code=3) for c in loads if c.node == 0]
+        d.wait_whole(2)
+        d.run("verify", "k", 300, 20000)
+        ends_well(d, loads)
+
+
+def begun(d, loads):
+    """Node 1 is lost, and a shadow in place of one there is stopped before it has all."""
+    d.run("fill", "k", 400, 20000)
+    d.go_on(loads, 0.5)
+    d.lose(1)
+    return d.filled()
+
+
+def a_new_shadow_that_is_killed_while_it_is_filled():
+    for lives in ("16", "0"):
+        with Replicated(nodes=4, args=["--restarts", lives]) as d:
+            loads = d.loads(1)
+            node, owner, pid = begun(d, loads)
+            os.kill(pid, signal.SIGKILL)
+            d.wait_whole(1)
+            d.lose(2)
+            d.wait_promoted(2)
+            d.run("verify", "k", 400, 20000)
+            ends_well(d, loads)
+
+
+def the_node_of_a_new_shadow_is_lost_while_it_is_filled():
+    with Replicated(nodes=4) as d:
+        loads = d.loads(1)
+        node, owner, pid = begun(d, loads)
+        check(owner == 0 and node == 2, "owner %d on node %d" % (owner, node))  # node 1 had the backup of 0; its keys are on node 2 alone
+        os.kill(pid, signal.SIGCONT)
+        d.wait_whole(1)
+        d.pids.update(p for k in d.left() for p in d.pids_of(k))
+        d.lose(3)
+        node, owner, pid = d.filled()
+        check(node in (0, 2), "a new shadow on node %d" % node)
+        # that node has backups and new shadows; what it is the primary of must be whole elsewhere
+        alone = [m for m, whole in d.copies().items() if not whole]
+        served = {m: [i for i in d.left() if s["pid"] in d.pids_of(i)] for m, s in d.stats(0).items()}
+        if node == 0 or any(served[m] == [node] for m in alone):
+            os.kill(pid, signal.SIGCONT)
+            print("# not run: that node has keys that nobody else has")
+        else:
+            d.lose(node)
+            d.wait_promoted(node)
+        d.run("verify", "k", 400, 20000)
+        ends_well(d, loads)
+
+
+def a_primary_is_killed_while_its_new_backup_is_filled():
+    with Replicated(nodes=4) as d:
+        loads = d.loads(1)
+        node, owner, pid = begun(d, loads)
+        d.signal([d.manager_pid(owner)], signal.SIGKILL)
+        d.go_on(loads, 0.3)
+        os.kill(pid, signal.SIGCONT)
+        d.wait_whole(1)
+        d.lose(2)
+        d.wait_promoted(2)
+        d.run("verify", "k", 400, 20000)
+        ends_well(d, loads)
+
+
+def a_backup_that_is_lost_for_good_is_made_again():
+    """On two nodes: on the same one."""
+    with Replicated(nodes=2, args=["--restarts", "0"]) as d:
+        d.run("fill", "k", 400, 20000)
+        loads = d.loads(1)
+        d.go_on(loads, 0.5)
+        d.signal(shadows_of(d.nodes[1].proc.pid), signal.SIGKILL)
+        wait_for("two copies", lambda: d.copies().get(0), 20)
+        d.lose(1)
+        d.wait_promoted(1)
+        d.run("verify", "k", 400, 20000)
+        ends_well(d, loads)
+
+
+def a_node_without_room_gets_no_new_shadow():
+    found = memory_cgroup()
+    if found is None or os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        print("# not run: no cgroup of memory, or no mount namespace of our own")
+        return
+    folder, v2 = found
+    limit = "memory.max" if v2 else "memory.limit_in_bytes"
+    used = "memory.current" if v2 else "memory.usage_in_bytes"
+    script = "mount -t tmpfs none $0 && cd $0 && : >memory.stat && echo %d >%s && echo 0 >%s && cd / && exec \"$@\"" % (60 * MIB, limit, used)
+    small = ["unshare", "-m", "sh", "-c", script, folder]
+    with Replicated(nodes=4, via=[[], [], small, []]) as d:
+        d.run("fill", "k", 400, 20000)
+        d.lose(1)
+        d.wait_whole(1)
+        said = [t for t in d.said() if "can be made on node %s" % d.node_name(2) in t]
+        check(len(said) == 1 and re.search(r"the shadow of manager 0 on node \S+ wants 24.0 MiB of memory, and others there up to .* more, but .* can be had", said[0]), "%r" % said)
+        check(len(shadows_of(d.nodes[2].proc.pid)) == 1, "shadows of node 2")
+        d.lose(3)
+        d.wait_promoted(3)
+        d.run("verify", "k", 400, 20000)
+        d.end()
+
+
+# --- what is too much ---
+def a_loss_before_the_next_copy_is_whole_ends_it():
+    with Replicated(nodes=4) as d:
+        loads = d.loads(1)
+        d.go_on(loads, 0.5)
+        d.lose(1)
+        d.lose(2)
+        texts = [c.end(code=3) for c in loads if c.node in d.left()]
         check(all(t.startswith("lost ") for t in texts), "told %r" % texts)
         d.ends_lost(r"lost")
         print("# said: %s" % d.nodes[0].line("error", 1))
@@ -745,5 +909,8 @@ if __name__ == "__main__":
           a_node_that_is_cut_off_from_node_0_alone_ends_alone, a_ddictd_that_stands_still_alone_is_replaced_and_its_clients_read_nothing_old,
           a_ddictd_and_managers_that_stand_still_beside_clients_leave_nothing_old,
           writes_go_on_when_the_backup_was_dropped, a_shadow_that_is_killed_comes_back_and_is_not_dropped, managers_that_are_killed_under_load_and_then_their_node,
-          who_took_the_place_is_killed_and_comes_back, a_second_loss_ends_it, a_loss_of_node_0_ends_it, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
+          who_took_the_place_is_killed_and_comes_back,
+          four_nodes_lose_one_after_the_other, two_managers_each_and_a_node_without_keys, a_new_shadow_that_is_killed_while_it_is_filled,
+          the_node_of_a_new_shadow_is_lost_while_it_is_filled, a_primary_is_killed_while_its_new_backup_is_filled, a_backup_that_is_lost_for_good_is_made_again,
+          a_node_without_room_gets_no_new_shadow, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_it, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
           figures_and_record_know_of_the_loss, the_record_and_report_tell_of_the_loss_once, a_save_has_what_a_lost_node_had], limit=180)

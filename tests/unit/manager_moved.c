@@ -93,15 +93,17 @@ static void owner_accept(struct io_handler *h, uint32_t events) {
 
 /* A port of its own, at which it listens or not. */
 static void owner_open(struct owner *o, uint32_t number) {
-    struct sockaddr_in *in = (struct sockaddr_in *)(void *)&peers[number].addr[0];
+    struct sockaddr_in *in =
+        (struct sockaddr_in *)(void *)&peers[shadow_slot(&deal, number)].addr[0];
     uint16_t port;
     *in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     *o = (struct owner){
-        .listener = {.fd = conn_listen(&peers[number].addr[0], &port), .ready = owner_accept},
+        .listener = {.fd = conn_listen(&peers[shadow_slot(&deal, number)].addr[0], &port),
+                     .ready = owner_accept},
         .me = {.keys = (const uint8_t(*)[KEY_SIZE])keys, .nodes = 2, .self = number}};
     ck_assert_int_ge(o->listener.fd, 0);
     in->sin_port = htons(port);
-    peers[number].naddr = 1;
+    peers[shadow_slot(&deal, number)].naddr = 1;
     ck_assert_int_eq(io_add(m.epoll_fd, &o->listener, EPOLLIN), 0);
 }
 static void owner_close(struct owner *o) {

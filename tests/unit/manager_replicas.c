@@ -387,7 +387,8 @@ static bool backup_lost(void) {
 
 static void side_prepare(struct side *s, uint32_t number) {
     struct store_options o = {.budget = MEMORY, .managers = 2};
-    struct sockaddr_in *in = (struct sockaddr_in *)(void *)&peers[number].addr[0];
+    struct sockaddr_in *in =
+        (struct sockaddr_in *)(void *)&peers[shadow_slot(&deal, number)].addr[0];
     int pair[2];
     memset(s, 0, sizeof *s);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair),
@@ -420,9 +421,10 @@ static void side_prepare(struct side *s, uint32_t number) {
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(s->setup.results, MAP_FAILED);
     ck_assert_ptr_nonnull(s->setup.ledger);
-    ck_assert_int_ge(s->setup.listen_fd = conn_listen(&peers[number].addr[0], &s->port), 0);
+    ck_assert_int_ge(
+        s->setup.listen_fd = conn_listen(&peers[shadow_slot(&deal, number)].addr[0], &s->port), 0);
     in->sin_port = htons(s->port);
-    peers[number].naddr = 1;
+    peers[shadow_slot(&deal, number)].naddr = 1;
     ck_assert_int_ge(s->setup.arena_fd = arena_create(&o), 0);
 }
 static void side_start(struct side *s) {

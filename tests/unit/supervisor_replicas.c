@@ -10,6 +10,7 @@
 #include <supervisor/grants.h>
 #include <supervisor/life_events.h>
 #include <supervisor/managers.h>
+#include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
 #include <supervisor/save_passes.h>
 #include <supervisor/shadows.h>
@@ -38,6 +39,8 @@ void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int 
     told++;
     ck_assert_uint_eq(m->type, SUP_MAP);
     ck_assert_uint_gt(m->count, 1);
+}
+void new_backups_look(struct supervisor *sup) {
 }
 void shadows_look(struct supervisor *sup) {
 }

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* new_backup.c - a second copy in place of one that is lost. */
+#include "new_backup.h"
+
+#include "coordinator.h"
+#include "life_events.h"
+#include "managers.h"
+#include "owner_map.h"
+#include "shadows.h"
+#include <base/error.h>
+#include <base/log.h>
+#include <base/text.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+
+/* At who decides: the tries to make one for an owner. They begin anew with another primary, and when
+ * a backup was whole for a while. Times are of our timers. */
+struct tries {
+    uint32_t primary;
+    unsigned n;
+    bool said;        /* a line of the record has told why one could not be */
+    uint64_t missing; /* since then there is no whole backup; 0: there is */
+    uint64_t whole;   /* since then there was one, before */
+    uint64_t next;    /* not before */
+    uint64_t asked;   /* since then its node is to start it */
+    uint8_t *on;      /* [nodes], tries there; NULL: none */
+};
+struct node_load {   /* at who decides, of a node */
+    uint32_t copies; /* of keys, as primary or backup */
+    uint32_t fills;  /* of these, those that are being made there, or from there */
+};
+/* At a node: of an owner. */
+struct here {
+    uint64_t began;  /* epoch for which a shadow was started, or could not be */
+    uint64_t copied; /* epoch in which our primary has copied all */
+    uint64_t gone;   /* epoch in which our primary was lost */
+    char *why;       /* likewise */
+};
+struct new_backups {
+    struct supervisor *s;
+    struct timer timer;
+    bool looking, again;
+    struct tries *tries;    /* [managers] */
+    struct here *here;      /* [managers] */
+    struct node_load *load; /* [nodes] */
+};
+
+static void look_fire(struct timer *t) {
+    struct new_backups *b =
+        (struct new_backups *)(void *)((char *)t - offsetof(struct new_backups, timer));
+    new_backups_look(b->s);
+}
+
+int new_backups_init(struct supervisor *s) {
+    struct new_backups *b = s->new_backups = calloc(1, sizeof *b);
+    if (!b)
+        return -ENOMEM;
+    b->s = s;
+    b->timer.fire = look_fire;
+    b->tries = calloc(s->managers, sizeof *b->tries);
+    b->here = calloc(s->managers, sizeof *b->here);
+    b->load = calloc(s->nodes, sizeof *b->load);
+    return b->tries && b->here && b->load ? 0 : -ENOMEM;
+}
+
+void new_backups_end(struct supervisor *s) {
+    struct new_backups *b = s->new_backups;
+    if (!b)
+        return;
+    timer_clear(&s->timers, &b->timer);
+    for (uint32_t i = 0; i < s->managers; i++) {
+        if (b->tries)
+            free(b->tries[i].on);
+        if (b->here)
+            free(b->here[i].why);
+    }
+    free(b->tries);
+    free(b->here);
+    free(b->load);
+    free(b);
+    s->new_backups = NULL;
+}
+
+static bool is_making(const struct owner_place *row) {
+    return row->backup != SHADOW_NONE && !row->whole;
+}
+
+/* To who decides; the sender knows that it may be lost. */
+static void say(struct supervisor *s, unsigned type, control_heard *heard, uint32_t owner,
+                uint64_t epoch, const void *word, size_t len) {
+    struct control_said m = {.node = s->node_id,
+                             .type = type,
+                             .manager = owner,
+                             .aux = epoch,
+                             .payload = word,
+                             .len = len};
+    if (control_decides(s))
+        heard(s, &m);
+    else
+        control_copy(s, type, owner, epoch, word, len);
+}
+
+/* --- this node --- */
+static void placed_say(struct supervisor *s, uint32_t owner, uint64_t epoch, uint16_t port,
+                       const char *why) {
+    char text[sizeof(struct placed_word) + OWNER_MAP_WHY];
+    struct placed_word w = {.port = port};
+    size_t n = strnlen(why, OWNER_MAP_WHY);
+    memcpy(text, &w, sizeof w);
+    memcpy(text + sizeof w, why, n);
+    say(s, MSG_CTL_PLACED, new_backup_placed_heard, owner, epoch, text, sizeof w + n);
+}
+
+/* The row names a shadow here that has no port yet. */
+static void shadow_look(struct supervisor *s, uint32_t owner, const struct owner_place *row) {
+    struct here *h = &s->new_backups->here[owner];
+    struct local_manager *mgr = shadow_find(s, row->backup);
+    if (!mgr && h->began == row->epoch)
+        return; /* it could not be, or is lost */
+    h->began = row->epoch;
+    if (!mgr && !(mgr = shadow_begin(s, row->backup))) {
+        log_warn("%s", dd_errmsg());
+        placed_say(s, owner, row->epoch, 0, dd_errmsg());
+    } else if (mgr->ready) {
+        placed_say(s, owner, row->epoch, mgr->port, "");
+    }
+}
+
+static bool here_look(struct supervisor *s, uint32_t owner) {
+    const struct owner_place *row = &s->owner_map[owner];
+    const struct here *h = &s->new_backups->here[owner];
+    uint64_t epoch = row->epoch;
+    if (h->gone == epoch) {
+        say(s, MSG_CTL_PRIMARY_LOST, primary_lost_heard, owner, epoch, h->why, strlen(h->why));
+        return true;
+    }
+    if (!is_making(row))
+        return false;
+    if (row->backup % s->nodes == s->node_id && !row->backup_port) {
+        shadow_look(s, owner, row);
+        return true;
+    }
+    if (h->copied != epoch)
+        return false;
+    say(s, MSG_CTL_WHOLE, new_backup_whole_heard, owner, epoch, NULL, 0);
+    return true;
+}
+
+void new_backup_copied(struct supervisor *s, uint32_t owner, uint64_t epoch) {
+    if (!s->new_backups)
+        return;
+    s->new_backups->here[owner].copied = epoch;
+    new_backups_look(s);
+}
+
+bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
+    const struct owner_place *row = s->owner_map ? &s->owner_map[owner] : NULL;
+    struct here *h = row && s->new_backups ? &s->new_backups->here[owner] : NULL;
+    if (!h || s->stage < STAGE_READY || s->stage >= STAGE_ENDING || row->backup == SHADOW_NONE ||
+        !row->whole)
+        return false;
+    free(h->why);
+    if (!(h->why = strndup(why, OWNER_MAP_WHY)))
+        return false;
+    h->gone = row->epoch;
+    new_backups_look(s);
+    return true;
+}
+
+/* --- who decides: where --- */
+static void load_add(struct supervisor *s, const struct owner_place *row) {
+    struct node_load *load = s->new_backups->load;
+    load[row->primary % s->nodes].copies++;
+    if (row->backup == SHADOW_NONE)
+        return;
+    load[row->backup % s->nodes].copies++;
+    load[row->primary % s->nodes].fills += !row->whole;
+    load[row->backup % s->nodes].fills += !row->whole;
+}
+
+static void load_count(struct supervisor *s) {
+    memset(s->new_backups->load, 0, s->nodes * sizeof *s->new_backups->load);
+    for (uint32_t i = 0; i < s->managers; i++)
+        if (deal_owns(&s->deal, i))
+            load_add(s, owner_map_next(s, i));
+}
+
+/* Few tries there, then few copies, then the next one behind the primary. UINT32_MAX: none; *busy: one
+ * that could be has enough to do. */
+static uint32_t node_choose(struct supervisor *s, const struct owner_place *row,
+                            const struct tries *t, bool *busy) {
+    const struct node_load *load = s->new_backups->load;
+    uint32_t best = UINT32_MAX, from = row->primary % s->nodes;
+    for (uint32_t i = 1; i < s->nodes; i++) {
+        uint32_t n = (from + i) % s->nodes;
+        if (coordinator_is_lost(s, n))
+            continue;
+        if (load[n].fills >= DD_COPIES_AT_ONCE || load[from].fills >= DD_COPIES_AT_ONCE) {
+            *busy = true;
+            continue;
+        }
+        uint8_t on = t->on ? t->on[n] : 0, least = best < s->nodes && t->on ? t->on[best] : 0;
+        if (best == UINT32_MAX || on < least || (on == least && load[n].copies < load[best].copies))
+            best = n;
+    }
+    return best;
+}
+
+/* --- who decides: the steps --- */
+static void tries_begin(struct tries *t, uint32_t primary) {
+    free(t->on);
+    *t = (struct tries){.primary = primary, .missing = t->missing};
+}
+
+static void row_without(struct supervisor *s, uint32_t owner, const char *why) {
+    struct owner_place to = *owner_map_next(s, owner);
+    to.backup = SHADOW_NONE;
+    to.backup_port = 0;
+    to.whole = false;
+    owner_map_change(s, owner, &to, why);
+}
+
+static void try_failed(struct supervisor *s, uint32_t owner, const char *why) {
+    struct tries *t = &s->new_backups->tries[owner];
+    const char *node = node_name(s, owner_map_next(s, owner)->backup % s->nodes);
+    char text[OWNER_MAP_WHY + 128];
+    snprintf(text, sizeof text,
+             "no second copy of the keys of manager %u can be made on node %s: %s", owner, node,
+             why);
+    if (t->said)
+        log_info("%s", text);
+    row_without(s, owner, t->said ? NULL : text);
+    t->said = true;
+}
+
+static void try_begin(struct supervisor *s, uint32_t owner, uint32_t node, uint64_t now) {
+    struct tries *t = &s->new_backups->tries[owner];
+    struct owner_place to = *owner_map_next(s, owner);
+    unsigned shift = t->n < 6 ? t->n : 6;
+    if (!t->on)
+        t->on = calloc(s->nodes, sizeof *t->on);
+    if (t->on)
+        t->on[node]++;
+    t->n++;
+    t->asked = now;
+    t->next = now + (DD_BACKUP_TRY_MS * 1000000ull << shift);
+    log_info("the keys of manager %u get a second copy on node %s", owner, node_name(s, node));
+    to.backup = shadow_on(&s->deal, owner, node);
+    to.backup_port = 0;
+    to.whole = false;
+    owner_map_change(s, owner, &to, NULL);
+    s->new_backups->load[node].copies++;
+    s->new_backups->load[node].fills++;
+    s->new_backups->load[to.primary % s->nodes].fills++;
+}
+
+/* Its backup is being made: true, that is looked at again. */
+static bool making_look(struct supervisor *s, uint32_t owner, uint64_t now) {
+    struct tries *t = &s->new_backups->tries[owner];
+    if (owner_map_next(s, owner)->backup_port)
+        t->asked = 0;
+    else if (!t->asked) /* another node has asked for it */
+        t->asked = now;
+    else if (now - t->asked > DD_BACKUP_PLACE_MS * 1000000ull)
+        try_failed(s, owner, "its ddictd has not started it");
+    return true;
+}
+
+static bool owner_look(struct supervisor *s, uint32_t owner, uint64_t now) {
+    struct tries *t = &s->new_backups->tries[owner];
+    const struct owner_place *row = owner_map_next(s, owner);
+    bool busy = false;
+    if (t->primary != row->primary)
+        tries_begin(t, row->primary);
+    if (row->backup != SHADOW_NONE && row->whole) {
+        t->whole = t->missing || !t->whole ? now : t->whole;
+        t->missing = 0;
+        return false;
+    }
+    if (!t->missing && t->whole && now - t->whole > DD_BACKUP_STEADY_MS * 1000000ull)
+        tries_begin(t, row->primary);
+    t->missing = t->missing ? t->missing : now;
+    t->whole = 0;
+    if (is_making(row))
+        return making_look(s, owner, now);
+    t->asked = 0;
+    if (t->n >= DD_BACKUP_TRIES || coordinator_is_lost(s, row->primary % s->nodes))
+        return false;
+    if (now < t->next)
+        return true;
+    uint32_t node = node_choose(s, row, t, &busy);
+    if (node == UINT32_MAX)
+        return busy;
+    try_begin(s, owner, node, now);
+    return true;
+}
+
+static bool all_look(struct supervisor *s) {
+    uint64_t now = timers_now(&s->timers);
+    bool some = false, decides = control_decides(s);
+    if (decides)
+        load_count(s);
+    for (uint32_t i = 0; i < s->managers; i++) {
+        if (!deal_owns(&s->deal, i))
+            continue;
+        some |= here_look(s, i);
+        some |= decides && owner_look(s, i, now);
+    }
+    return some;
+}
+
+void new_backups_look(struct supervisor *s) {
+    struct new_backups *b = s->new_backups;
+    bool some = false;
+    if (!b || s->stage < STAGE_READY || s->stage >= STAGE_ENDING)
+        return;
+    b->again = true;
+    if (b->looking) /* what it does changes the map */
+        return;
+    b->looking = true;
+    for (unsigned i = 0; b->again && i < 8; i++) {
+        b->again = false;
+        some = all_look(s);
+    }
+    b->looking = false;
+    timer_clear(&s->timers, &b->timer);
+    if ((some || b->again) &&
+        timer_after(&s->timers, &b->timer, DD_BACKUP_LOOK_MS * 1000000ull) < 0)
+        log_error("no memory to look after new backups");
+}
+
+/* --- messages to who decides --- */
+/* The row that they are about, if it is as they say; or NULL. */
+static const struct owner_place *row_of(struct supervisor *s, const struct control_said *m) {
+    const struct owner_place *row =
+        control_decides(s) && s->stage < STAGE_ENDING ? owner_map_next(s, m->manager) : NULL;
+    return row && row->epoch == m->aux ? row : NULL;
+}
+
+static bool is_owner(const struct supervisor *s, uint32_t owner) {
+    return s->new_backups && owner < s->managers && deal_owns(&s->deal, owner);
+}
+
+int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) {
+    struct placed_word w;
+    char why[OWNER_MAP_WHY + 1];
+    if (!is_owner(s, m->manager))
+        return DDICT_EPROTO;
+    memcpy(&w, m->payload, sizeof w);
+    snprintf(why, sizeof why, "%.*s", (int)(m->len - sizeof w), m->payload + sizeof w);
+    text_plain(why);
+    const struct owner_place *row = row_of(s, m);
+    if (!row || !is_making(row) || row->backup_port || row->backup % s->nodes != m->node)
+        return 0;
+    if (!w.port) {
+        try_failed(s, m->manager, why);
+        return 0;
+    }
+    struct owner_place to = *row;
+    to.backup_port = w.port;
+    owner_map_change(s, m->manager, &to, NULL);
+    return 0;
+}
+
+int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
+    char why[192];
+    if (!is_owner(s, m->manager))
+        return DDICT_EPROTO;
+    const struct owner_place *row = row_of(s, m);
+    if (!row || !is_making(row) || !row->backup_port || row->primary % s->nodes != m->node)
+        return 0;
+    uint64_t missing = s->new_backups->tries[m->manager].missing, now = timers_now(&s->timers);
+    snprintf(why, sizeof why,
+             "the keys of manager %u have a second copy again, on node %s, after %llu s",
+             m->manager, node_name(s, row->backup % s->nodes),
+             (unsigned long long)(missing ? (now - missing + SECOND / 2) / SECOND : 0));
+    struct owner_place to = *row;
+    to.whole = true;
+    owner_map_change(s, m->manager, &to, why);
+    return 0;
+}
+
+int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
+    char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 192];
+    if (!is_owner(s, m->manager))
+        return DDICT_EPROTO;
+    snprintf(said, sizeof said, "%.*s", (int)m->len, m->payload);
+    text_plain(said);
+    const struct owner_place *row = row_of(s, m);
+    if (!row || row->primary % s->nodes != m->node)
+        return 0;
+    if (row->backup == SHADOW_NONE || !row->whole ||
+        coordinator_is_lost(s, row->backup % s->nodes)) {
+        s->lost_manager = m->manager;
+        s->lost_node = m->node;
+        supervisor_lost(s, "%s, and there is no second copy of its keys", said);
+        return 0;
+    }
+    snprintf(why, sizeof why,
+             "the keys of manager %u are served by node %s, without a second copy: %s", m->manager,
+             node_name(s, row->backup % s->nodes), said);
+    struct owner_place to = {
+        .primary = row->backup, .primary_port = row->backup_port, .backup = SHADOW_NONE};
+    owner_map_change(s, m->manager, &to, why);
+    return 0;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* supervisor_new_backup.c - where a second copy is made in place of one that is lost, step by step:
+ * six nodes with two managers each, of which we are node 0. */
+#include "unit.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/shadow.h>
+#include <supervisor/control.h>
+#include <supervisor/coordinator.h>
+#include <supervisor/life_events.h>
+#include <supervisor/managers.h>
+#include <supervisor/new_backup.h>
+#include <supervisor/owner_map.h>
+#include <supervisor/shadows.h>
+
+#include <string.h>
+
+#define NODES    6u
+#define MANAGERS 12u
+#define MS       1000000ull
+
+static struct supervisor s;
+static struct local_manager started;
+static bool gone[NODES], decides, refuses;
+static unsigned changes, notes, begun, lost, said[MSG_TYPE_N];
+static char note[512], said_text[512];
+
+/* --- what it uses --- */
+const struct owner_place *owner_map_next(const struct supervisor *sup, uint32_t owner) {
+    return &sup->owner_map[owner];
+}
+void owner_map_change(struct supervisor *sup, uint32_t owner, const struct owner_place *to,
+                      const char *why) {
+    uint64_t epoch = sup->owner_map[owner].epoch;
+    ck_assert(decides);
+    sup->owner_map[owner] = *to;
+    sup->owner_map[owner].epoch = epoch + 1;
+    changes++;
+    notes += why != NULL;
+    if (why)
+        snprintf(note, sizeof note, "%s", why);
+    new_backups_look(sup);
+}
+bool coordinator_is_lost(const struct supervisor *sup, uint32_t node) {
+    return gone[node];
+}
+bool control_decides(const struct supervisor *sup) {
+    return decides;
+}
+void control_copy(struct supervisor *sup, unsigned type, uint32_t owner, uint64_t epoch,
+                  const void *word, size_t len) {
+    said[type]++;
+    snprintf(said_text, sizeof said_text, "%.*s", (int)len, (const char *)word);
+}
+const char *node_name(const struct supervisor *sup, uint32_t id) {
+    static char name[16];
+    snprintf(name, sizeof name, "n%u", id);
+    return name;
+}
+struct local_manager *shadow_find(struct supervisor *sup, uint32_t number) {
+    return begun && !refuses && started.number == number ? &started : NULL;
+}
+struct local_manager *shadow_begin(struct supervisor *sup, uint32_t number) {
+    begun++;
+    if (refuses) {
+        dd_error(DDICT_EFULL, "no room");
+        return NULL;
+    }
+    started = (struct local_manager){.number = number, .port = 77};
+    return &started;
+}
+void supervisor_lost(struct supervisor *sup, const char *fmt, ...) {
+    lost++;
+}
+
+/* Each owner has its backup on the next node. */
+static void before(void) {
+    memset(&s, 0, sizeof s);
+    memset(gone, 0, sizeof gone);
+    memset(said, 0, sizeof said);
+    changes = notes = begun = lost = 0;
+    refuses = false;
+    decides = true;
+    s.nodes = NODES;
+    s.managers = MANAGERS;
+    s.deal = deal_known(MANAGERS, NODES, NODES);
+    s.stage = STAGE_READY;
+    s.timers.looked_ns = clock_ns();
+    s.owner_map = calloc(MANAGERS, sizeof *s.owner_map);
+    for (uint32_t m = 0; m < MANAGERS; m++)
+        s.owner_map[m] = (struct owner_place){
+            .primary = m, .backup = shadow_of(&s.deal, m), .epoch = 1, .whole = true};
+    ck_assert_int_eq(new_backups_init(&s), 0);
+    new_backups_look(&s);
+    ck_assert_uint_eq(changes, 0);
+}
+static void after(void) {
+    new_backups_end(&s);
+    ck_assert_uint_eq(s.timers.n, 0);
+    timers_free(&s.timers);
+    free(s.owner_map);
+}
+
+/* So long is over. */
+static void wait_ms(unsigned ms) {
+    struct deadline d;
+    deadline_start(&d, (int)ms);
+    do {
+        timers_run(&s.timers, timers_now(&s.timers));
+        usleep(5000);
+    } while (!deadline_over(&d));
+}
+
+/* As coordinator.c. */
+static void node_lose(uint32_t node) {
+    gone[node] = true;
+    for (uint32_t m = 0; m < MANAGERS; m++) {
+        struct owner_place *row = &s.owner_map[m];
+        bool was_primary = row->primary % NODES == node;
+        if (!was_primary && (row->backup == SHADOW_NONE || row->backup % NODES != node))
+            continue;
+        *row = (struct owner_place){.primary = was_primary ? row->backup : row->primary,
+                                    .backup = SHADOW_NONE,
+                                    .epoch = row->epoch + 1};
+    }
+    new_backups_look(&s);
+}
+
+static int placed(uint32_t owner, uint64_t epoch, uint32_t node, uint16_t port, const char *why) {
+    char text[300];
+    struct placed_word w = {.port = port};
+    memcpy(text, &w, sizeof w);
+    strcpy(text + sizeof w, why);
+    struct control_said m = {.node = node,
+                             .manager = owner,
+                             .aux = epoch,
+                             .payload = text,
+                             .len = sizeof w + strlen(why)};
+    return new_backup_placed_heard(&s, &m);
+}
+
+static int whole(uint32_t owner, uint64_t epoch, uint32_t node) {
+    struct control_said m = {.node = node, .manager = owner, .aux = epoch};
+    return new_backup_whole_heard(&s, &m);
+}
+
+static bool is_making(uint32_t m) {
+    return s.owner_map[m].backup != SHADOW_NONE && !s.owner_map[m].whole;
+}
+
+/* All steps of all that is being made; how many there were. */
+static unsigned make_all(void) {
+    unsigned n = 0;
+    for (uint32_t m = 0; m < MANAGERS; m++) {
+        struct owner_place *row = &s.owner_map[m];
+        if (!is_making(m))
+            continue;
+        n++;
+        if (!row->backup_port)
+            ck_assert_int_eq(placed(m, row->epoch, row->backup % NODES, 1234, ""), 0);
+        ck_assert_uint_eq(row->backup_port, 1234);
+        ck_assert(!row->whole);
+        ck_assert_int_eq(whole(m, row->epoch, row->primary % NODES), 0);
+        ck_assert(row->whole);
+        ck_assert_ptr_nonnull(strstr(note, "have a second copy again, on node n"));
+    }
+    return n;
+}
+
+/* --- the tests --- */
+START_TEST(each_owner_gets_a_copy_on_another_node_and_few_at_once) {
+    unsigned copies[NODES] = {0}, fills[NODES] = {0}, n = 0;
+    begun = 1; /* those on this node are there */
+    node_lose(1);
+    for (uint32_t m = 0; m < MANAGERS; m++)
+        if (is_making(m)) {
+            fills[s.owner_map[m].backup % NODES]++;
+            fills[s.owner_map[m].primary % NODES]++;
+        }
+    for (uint32_t i = 0; i < NODES; i++)
+        ck_assert_uint_le(fills[i], DD_COPIES_AT_ONCE);
+    for (unsigned made; (made = make_all());)
+        n += made;
+    ck_assert_uint_eq(n, 4); /* two that were primaries there, and two backups */
+    for (uint32_t m = 0; m < MANAGERS; m++) {
+        const struct owner_place *row = &s.owner_map[m];
+        ck_assert(row->whole && row->backup != SHADOW_NONE);
+        ck_assert_uint_ne(row->backup % NODES, row->primary % NODES);
+        ck_assert(!gone[row->backup % NODES] && !gone[row->primary % NODES]);
+        ck_assert_uint_eq(shadow_owner(&s.deal, row->backup), m);
+        copies[row->primary % NODES]++;
+        copies[row->backup % NODES]++;
+    }
+    for (uint32_t i = 0; i < NODES; i++) /* 24 on five nodes */
+        ck_assert(gone[i] ? copies[i] == 0 : copies[i] >= 4 && copies[i] <= 6);
+    ck_assert_uint_eq(s.timers.n, 0); /* nothing is left to do */
+}
+END_TEST
+
+START_TEST(a_node_that_has_no_copies_comes_first) {
+    for (uint32_t m = 0; m < MANAGERS; m++) /* node 4 has nothing */
+        if (m % NODES == 3)
+            s.owner_map[m].backup = shadow_on(&s.deal, m, 5);
+        else if (m % NODES == 4)
+            s.owner_map[m] = (struct owner_place){.primary = shadow_on(&s.deal, m, 3),
+                                                  .backup = shadow_on(&s.deal, m, 5),
+                                                  .epoch = 2,
+                                                  .whole = true};
+    s.owner_map[2].backup = SHADOW_NONE;
+    s.owner_map[2].whole = false;
+    new_backups_look(&s);
+    ck_assert_uint_eq(s.owner_map[2].backup, shadow_on(&s.deal, 2, 4));
+}
+END_TEST
+
+START_TEST(what_is_refused_is_tried_elsewhere_and_not_for_ever) {
+    bool on[NODES] = {false};
+    unsigned tried = 0;
+    struct owner_place *row = &s.owner_map[8]; /* on node 2 */
+    row->backup = SHADOW_NONE;
+    row->whole = false;
+    new_backups_look(&s);
+    while (tried < 3) {
+        ck_assert(is_making(8));
+        uint32_t node = row->backup % NODES;
+        ck_assert(!on[node]);
+        on[node] = true;
+        tried++;
+        if (node != 0)
+            ck_assert_int_eq(placed(8, row->epoch, node, 0, "no room"), 0);
+        ck_assert_uint_eq(row->backup, SHADOW_NONE); /* for a while */
+        ck_assert_uint_eq(notes, 1);
+        for (unsigned i = 0; i < 200 && !is_making(8); i++)
+            wait_ms(50);
+        refuses = true; /* if it is we */
+    }
+    ck_assert(!on[2]);
+}
+END_TEST
+
+START_TEST(old_and_strange_words_change_nothing) {
+    node_lose(1);
+    uint32_t m = MANAGERS;
+    for (uint32_t i = 0; i < MANAGERS; i++)
+        if (is_making(i) && s.owner_map[i].backup % NODES != 0)
+            m = i;
+    ck_assert_uint_lt(m, MANAGERS);
+    const struct owner_place *row = &s.owner_map[m];
+    uint64_t epoch = row->epoch;
+    uint32_t node = row->backup % NODES, from = row->primary % NODES;
+    ck_assert_int_eq(placed(MANAGERS, epoch, node, 5, ""), DDICT_EPROTO);
+    ck_assert_int_eq(whole(MANAGERS, epoch, from), DDICT_EPROTO);
+    ck_assert_int_eq(whole(m, epoch, from), 0); /* it does not listen yet */
+    ck_assert_int_eq(placed(m, epoch - 1, node, 5, ""), 0);
+    ck_assert_int_eq(placed(m, epoch, from, 5, ""), 0);
+    ck_assert(row->epoch == epoch && !row->backup_port && !row->whole);
+    ck_assert_int_eq(placed(m, epoch, node, 5, ""), 0);
+    ck_assert_uint_eq(row->backup_port, 5);
+    ck_assert_int_eq(placed(m, epoch, node, 6, ""), 0);
+    ck_assert_int_eq(whole(m, epoch, from), 0);
+    ck_assert_int_eq(whole(m, row->epoch, node), 0); /* not the primary's */
+    ck_assert(row->backup_port == 5 && !row->whole);
+    ck_assert_int_eq(whole(m, row->epoch, from), 0);
+    ck_assert(row->whole);
+}
+END_TEST
+
+/* Of another node, so we only say; again and again, until the map has it. */
+START_TEST(a_node_says_it_until_the_map_has_it) {
+    decides = false;
+    s.node_id = 3;
+    struct owner_place *row = &s.owner_map[1];
+    *row = (struct owner_place){.primary = 1, .backup = shadow_on(&s.deal, 1, 3), .epoch = 5};
+    new_backups_look(&s);
+    ck_assert_uint_eq(begun, 1);
+    ck_assert_uint_eq(said[MSG_CTL_PLACED], 0); /* it is not ready */
+    started.ready = true;
+    wait_ms(3 * DD_BACKUP_LOOK_MS);
+    ck_assert_uint_ge(said[MSG_CTL_PLACED], 2);
+    ck_assert_uint_eq(begun, 1);
+    row->backup_port = 77;
+    row->epoch++;
+    new_backups_look(&s);
+    ck_assert_uint_eq(s.timers.n, 0);
+    s.owner_map[3].whole = false; /* ours, by another node */
+    new_backup_copied(&s, 3, s.owner_map[3].epoch);
+    wait_ms(3 * DD_BACKUP_LOOK_MS);
+    ck_assert_uint_ge(said[MSG_CTL_WHOLE], 2);
+    s.owner_map[3].whole = true;
+    new_backups_look(&s);
+    ck_assert_uint_eq(s.timers.n, 0);
+    ck_assert_uint_eq(changes, 0);
+}
+END_TEST
+
+START_TEST(one_that_can_not_be_started_is_refused_once) {
+    decides = false;
+    refuses = true;
+    s.node_id = 3;
+    s.owner_map[1] =
+        (struct owner_place){.primary = 1, .backup = shadow_on(&s.deal, 1, 3), .epoch = 5};
+    new_backups_look(&s);
+    wait_ms(3 * DD_BACKUP_LOOK_MS);
+    ck_assert_uint_eq(begun, 1);
+    ck_assert_uint_eq(said[MSG_CTL_PLACED], 1);
+}
+END_TEST
+
+START_TEST(a_primary_is_given_up_only_for_a_whole_backup) {
+    ck_assert(primary_give_up(&s, 6, "manager 6 died")); /* ours */
+    ck_assert_uint_eq(s.owner_map[6].primary, shadow_of(&s.deal, 6));
+    ck_assert(!s.owner_map[6].whole);
+    ck_assert_uint_eq(lost, 0);
+    s.owner_map[0].whole = false;
+    ck_assert(!primary_give_up(&s, 0, "manager 0 died"));
+    s.owner_map[0].backup = SHADOW_NONE;
+    ck_assert(!primary_give_up(&s, 0, "manager 0 died"));
+    ck_assert_uint_eq(s.owner_map[0].primary, 0);
+    struct control_said m = {
+        .node = 0, .manager = 0, .aux = s.owner_map[0].epoch, .payload = "died", .len = 4};
+    ck_assert_int_eq(primary_lost_heard(&s, &m), 0); /* its backup was dropped meanwhile */
+    ck_assert_uint_eq(lost, 1);
+}
+END_TEST
+
+UNIT_MAIN_WITH("supervisor_new_backup", before, after,
+               each_owner_gets_a_copy_on_another_node_and_few_at_once,
+               a_node_that_has_no_copies_comes_first,
+               what_is_refused_is_tried_elsewhere_and_not_for_ever,
+               old_and_strange_words_change_nothing, a_node_says_it_until_the_map_has_it,
+               one_that_can_not_be_started_is_refused_once,
+               a_primary_is_given_up_only_for_a_whole_backup)
