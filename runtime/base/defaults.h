@@ -366,11 +366,23 @@
 /* seconds within which a process that ends by a fault has said where, or is ended without */
 #define DD_BACKTRACE_S 2
 /* --- --replicas=2 (PROTOCOL 13) --- */
-/* a node serves so long from when it sent the last beat that node 0 has answered */
+/* a node serves so long from when it sent the last beat that who decides has answered */
 #define DD_LEASE_MS 3000
-/* node 0 gives the keys of a node to their backups when so much is over since it heard its last beat:
+/* who decides gives the keys of a node to their backups when so much is over since it heard its last beat:
  * by then the lease of that node is over, if clocks run at rates that differ by less */
 #define DD_LEASE_WAIT_MS 4000
+/* who decides asks the voters for another round so long after the last one, where a node waits for it */
+#define DD_ROUND_MS 200
+/* a node that looks for who decides: the others that may stand stand so long before it, each ... */
+#define DD_VOTE_TURN_MS 200u
+#define DD_VOTE_TURNS   5u /* ... of so many */
+/* it asks again, also those that it has not reached */
+#define DD_VOTE_AGAIN_MS 500u
+/* who has given its vote gives none to another meanwhile, and does not stand */
+#define DD_VOTE_KEPT_MS 2000u
+/* who has found nobody by then, and no majority that takes it, is lost: as long as a node is awaited
+ * that is silent */
+#define DD_VOTE_LOST_MS DD_PEER_LOST_MS
 /* a backup that acknowledges nothing for so long, while something waits for it, is given up */
 #define DD_BACKUP_LOST_MS 4000
 /* an owner without a second copy gets so many tries of a new one, on one node after the other, the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * control.c - the ddictds of a dictionary: each connects to that of node 0, its parent, which says
- * when all are ready, when to drain, and when to end. The connections are those of control_links.c.
+ * when all are ready, when to drain, and when to end. With --replicas=2 another node can take its
+ * place (election.h), and connects to all others then. The connections are those of control_links.c.
  * When a node is lost, node 0 tells the others.
  *
  * A node that loses its parent before the parent said DONE looks for another one among the nodes
@@ -14,6 +15,7 @@
 #include "attach_counts.h"
 #include "control_inside.h"
 #include "coordinator.h"
+#include "election.h"
 #include "figures.h"
 #include "freeze.h"
 #include "grants.h"
@@ -77,11 +79,13 @@ void control_node_ended(struct supervisor *s, uint32_t node) {
     lifecycle_check(s);
 }
 
-void parent_lost(struct supervisor *s, const char *how) {
+void parent_lost(struct supervisor *s, const char *how, bool closed) {
     struct control *c = s->control;
     uint32_t node = c->parent->node;
     c->parent->dead = true;
     c->parent = NULL;
+    if (election_begin(s, node, closed))
+        return;
     /* asked once more: it may have given us up, and say so */
     c->nodes[node].dead = !s->grants || c->asked_again;
     c->asked_again = true;
@@ -90,34 +94,105 @@ void parent_lost(struct supervisor *s, const char *how) {
         s->lost_node = node;
         supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
     }
-    if (!c->released)
-        parent_find(s);
+    control_orphan(s);
     lifecycle_check(s);
 }
 
+void control_orphan(struct supervisor *s) {
+    if (!s->control->released && !s->control->parent)
+        parent_find(s);
+}
+
 /* The dictionary goes on without it. */
-static void child_leave(struct supervisor *s, uint32_t node) {
+static void node_leave(struct supervisor *s, uint32_t node) {
+    s->control->nodes[node].dead = true;
+    ended_set(s, node);
     state_set(&s->control->nodes[node].drained, true, &s->control->drained_n);
     tasks_node_lost(s, node);
     freezes_node_lost(s, node);
     save_passes_node_lost(s, node);
 }
 
+void control_node_lost(struct supervisor *s, uint32_t node, uint64_t heard, const char *how) {
+    if (coordinator_node_lost(s, node, heard, how)) {
+        node_leave(s, node);
+        return;
+    }
+    s->lost_node = node;
+    supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
+}
+
 void child_lost(struct supervisor *s, uint32_t node, const char *how) {
     struct ctl_conn *cc = s->control->nodes[node].child;
     s->control->nodes[node].child = NULL;
+    if (control_decides(s) && election_steps_down(s))
+        return;
     s->control->nodes[node].dead = true;
     ended_set(s, node);
-    if (s->node_id == 0 && s->stage < STAGE_ENDING && !s->lost) {
-        if (coordinator_node_lost(s, node, cc->heard, how)) {
+    if (control_decides(s) && s->stage < STAGE_ENDING && !s->lost) {
+        control_node_lost(s, node, cc->heard, how);
+        if (coordinator_is_lost(s, node))
             cut_off_tell(cc, node);
-            child_leave(s, node);
-        } else {
-            s->lost_node = node;
-            supervisor_lost(s, "node %s is lost: %s", node_name(s, node), how);
-        }
     }
     control_node_ended(s, node);
+}
+
+/* --- another decides, with --replicas=2 --- */
+bool control_has_child(const struct supervisor *s, uint32_t node) {
+    return s->control->nodes[node].child != NULL;
+}
+
+bool control_parent_heard(struct supervisor *s) {
+    const struct ctl_conn *parent = s->control->parent;
+    unsigned ms = parent && parent->slowed ? DD_PEER_SLOWED_MS : DD_LEASE_WAIT_MS;
+    return parent && !parent->dead && timers_now(&s->timers) < parent->heard + ms * 1000000ull;
+}
+
+void control_child_take(struct supervisor *s, uint32_t node) {
+    struct node_state *n = &s->control->nodes[node];
+    struct ctl_conn *cc = n->asks;
+    if (n->child)
+        n->child->dead = true;
+    n->asks = NULL;
+    n->child = cc;
+    cc->votes = false;
+    cc->heard = timers_now(&s->timers);
+}
+
+void control_decide(struct supervisor *s) {
+    struct control *c = s->control;
+    if (c->parent)
+        c->parent->dead = true;
+    c->parent = NULL;
+    c->decides = s->node_id;
+    c->head = true;
+    for (uint32_t i = 0; i < s->nodes; i++) {
+        if (i != s->node_id && coordinator_is_lost(s, i))
+            node_leave(s, i);
+        else if (c->nodes[i].asks && c->nodes[i].asks->up)
+            control_child_take(s, i);
+    }
+}
+
+void control_undecide(struct supervisor *s) {
+    struct control *c = s->control;
+    c->decides = UINT32_MAX;
+    c->head = false;
+    for (uint32_t i = 0; i < s->nodes; i++) {
+        struct ctl_conn *cc = c->nodes[i].child;
+        if (cc)
+            cc->dead = true;
+        c->nodes[i].child = NULL;
+    }
+}
+
+void control_parent_take(struct supervisor *s, const struct control_said *m) {
+    struct control *c = s->control;
+    if (c->parent && c->parent != m->by)
+        c->parent->dead = true;
+    c->parent = m->by;
+    c->parent->votes = false;
+    c->decides = m->node;
 }
 
 /* --- orphans, with --replicas=2 --- */
@@ -163,7 +238,7 @@ void control_node_silent(struct supervisor *s, uint32_t node) {
     const struct ctl_conn *parent = s->control->parent;
     unsigned ms = parent && parent->slowed ? DD_PEER_SLOWED_MS : 2 * DD_PEER_BEAT_MS;
     if (parent && parent->node == node && timers_now(&s->timers) > parent->heard + ms * 1000000ull)
-        parent_lost(s, "silent");
+        parent_lost(s, "silent", false);
 }
 
 /* --- a parent --- */
@@ -200,7 +275,7 @@ static uint32_t parent_next(const struct supervisor *s) {
 static void attempt_fire(struct timer *t) {
     struct control *c = (struct control *)(void *)((char *)t - offsetof(struct control, attempt));
     if (c->parent && !c->parent->up)
-        parent_lost(c->s, "no answer");
+        parent_lost(c->s, "no answer", false);
 }
 
 static void parent_find(struct supervisor *s) {
@@ -282,7 +357,7 @@ void control_lost(struct supervisor *s) {
     if (!s->control)
         return;
     for (struct ctl_conn *cc = s->control->conns; cc; cc = cc->next)
-        if (cc->up || cc == s->control->parent)
+        if (cc == s->control->parent || is_below(cc, s->control->parent))
             lost_send(cc);
 }
 
@@ -358,7 +433,7 @@ bool control_released(const struct supervisor *s) {
 
 void control_parent_late(struct supervisor *s) {
     if (s->control && s->control->parent && !s->control->released)
-        parent_lost(s, "no answer");
+        parent_lost(s, "no answer", false);
 }
 
 void control_tasks(struct supervisor *s, uint32_t came, uint32_t here) {
@@ -372,9 +447,9 @@ static void payload_send(struct supervisor *s, unsigned type, uint32_t to, const
     if (!c)
         return;
     for (struct ctl_conn *cc = c->conns; cc; cc = cc->next) {
-        bool parent = cc == c->parent;
-        if (to == CONTROL_PARENT ? parent
-                                 : cc->up && !parent && (to == CONTROL_CHILDREN || cc->node == to))
+        if (to == CONTROL_PARENT
+                ? cc == c->parent
+                : is_below(cc, c->parent) && (to == CONTROL_CHILDREN || cc->node == to))
             ctl_conn_send(cc, type, UINT32_MAX, 0, word, len);
     }
 }
@@ -386,11 +461,8 @@ void control_save(struct supervisor *s, uint32_t to, const void *word, size_t le
     payload_send(s, MSG_CTL_SAVE, to, word, len);
 }
 
-void control_map(struct supervisor *s, uint32_t owner, uint64_t epoch, const void *word,
-                 size_t len) {
-    for (struct ctl_conn *cc = s->control->conns; cc; cc = cc->next)
-        if (cc->up && cc != s->control->parent)
-            ctl_conn_send(cc, MSG_CTL_MAP, owner, epoch, word, len);
+void control_map(struct supervisor *s, uint32_t to, unsigned type, const void *bytes, size_t len) {
+    payload_send(s, type, to, bytes, len);
 }
 
 void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
@@ -407,7 +479,7 @@ void control_release(struct supervisor *s) {
     if (!c)
         return;
     for (struct ctl_conn *cc = c->conns; cc; cc = cc->next) {
-        if (cc->dead || !cc->up || cc == c->parent)
+        if (cc->dead || !is_below(cc, c->parent))
             continue;
         ctl_conn_send(cc, MSG_CTL_DONE, UINT32_MAX, 0, NULL, 0);
         conn_flush(cc->conn);
@@ -416,7 +488,7 @@ void control_release(struct supervisor *s) {
 
 bool control_alone(const struct supervisor *s) {
     for (struct ctl_conn *cc = s->control ? s->control->conns : NULL; cc; cc = cc->next)
-        if (!cc->dead && cc->up && cc != s->control->parent)
+        if (!cc->dead && is_below(cc, s->control->parent))
             return false;
     return true;
 }

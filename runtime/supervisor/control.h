@@ -14,9 +14,14 @@
  *                                               DONE, the record is written  ------------>
  *     hangs up
  *
- *     all the time               <- BEAT, LOST, MEET, FREEZE, SAVE ->
- *                                   NOTE, TASKS, DROP  ->
- *                                   <- MAP
+ *     all the time               <- BEAT, LOST, MEET, FREEZE, SAVE, ROUND ->
+ *                                   NOTE, TASKS, DROP, HELD  ->
+ *                                   <- HOLD_MAP, MAP
+ *
+ *     with --replicas=2 a node that has lost who decides, another node (election.h):
+ *     VOTE                       ------------>
+ *                                <------------  VOTED
+ *     HOLD_MAP, if it won        ------------>  is below it from now on, by this connection
  *
  *     node r, an orphan:         another node:
  *     its parent is gone
@@ -36,9 +41,11 @@ static inline uint32_t node_above(uint32_t id) {
 
 enum control_from {
     FROM_PARENT = 1,
-    FROM_CHILD = 2,  /* we are node 0 */
-    FROM_ORPHAN = 4, /* we are another node: its parent is gone */
+    FROM_CHILD = 2,  /* we decide (control_decides()) */
+    FROM_ORPHAN = 4, /* we do not: its parent is gone */
+    FROM_VOTER = 8,  /* by a connection for votes */
 };
+struct ctl_conn;
 struct control_said { /* a message of another ddictd */
     enum control_from from;
     uint32_t node; /* who says it */
@@ -47,6 +54,7 @@ struct control_said { /* a message of another ddictd */
     uint64_t aux, tag;
     const char *payload;
     size_t len;
+    struct ctl_conn *by;
 };
 /* 0; 1: it is for our parent, too; or a negative code: the connection is closed. */
 typedef int control_heard(struct supervisor *s, const struct control_said *said);
@@ -85,9 +93,7 @@ void control_tasks(struct supervisor *s, uint32_t came, uint32_t here);
 void control_save(struct supervisor *s, uint32_t to, const void *word, size_t len);
 /* To our parent, to all nodes below us, or to one of them. */
 void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len);
-/* --replicas=2. Node 0: the row of an owner, to all; others: its backup is to be dropped. */
-void control_map(struct supervisor *s, uint32_t owner, uint64_t epoch, const void *word,
-                 size_t len);
+/* --replicas=2: its backup is to be dropped. */
 void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why);
 /* To who decides, of a copy of this owner's keys (new_backup.h). */
 void control_copy(struct supervisor *s, unsigned type, uint32_t owner, uint64_t epoch,
@@ -107,6 +113,28 @@ bool control_alone(const struct supervisor *s); /* nobody is connected to us any
 bool control_all_drained(const struct supervisor *s);
 /* The others gave their figures or are gone. */
 bool control_all_ended(const struct supervisor *s);
+/* --- --replicas=2: held_map.h, grants.h, election.h --- */
+/* Who decides: to all below us, or to one. */
+void control_map(struct supervisor *s, uint32_t to, unsigned type, const void *bytes, size_t len);
+void control_grant(struct supervisor *s, uint32_t node, uint32_t number); /* the answer to a beat */
+/* Open a connection for votes, where there is none; by it, when it is up. */
+void control_ask(struct supervisor *s, uint32_t node);
+void control_ask_send(struct supervisor *s, uint32_t node, unsigned type, uint64_t aux);
+/* By the connection by which that was said. */
+void control_answer(struct supervisor *s, const struct control_said *to, unsigned type,
+                    uint32_t manager, uint64_t aux, const void *bytes, size_t len);
+/* We decide: who was asked is below us. control_undecide(): not any more, nobody is below us. */
+void control_decide(struct supervisor *s);
+void control_undecide(struct supervisor *s);
+void control_child_take(struct supervisor *s, uint32_t node); /* we decide: who was asked */
+/* Who says that decides: it is our parent. */
+void control_parent_take(struct supervisor *s, const struct control_said *m);
+bool control_has_child(const struct supervisor *s, uint32_t node);
+bool control_parent_heard(struct supervisor *s); /* it is not silent */
+/* We decide: a node without a connection is lost. */
+void control_node_lost(struct supervisor *s, uint32_t node, uint64_t heard, const char *how);
+/* Nobody decides any more: who is below, and who writes the record, is found as without replicas. */
+void control_orphan(struct supervisor *s);
 void control_close(struct supervisor *s);
 const char *node_name(const struct supervisor *s, uint32_t id);
 

@@ -19,6 +19,7 @@ struct ctl_conn { /* a connection to another ddictd */
     uint32_t node;  /* at the other end; of a child known from `up` on */
     bool up, dead;  /* dead: freed by the beat */
     bool probes;    /* opened because our parent is quiet; it only has to come up */
+    bool votes;     /* for votes (election.h): its node is neither above nor below us by it */
     uint64_t began; /* of a child: when it was up */
     /* the last silence that was longer than DD_PEER_QUIET_MS, and when it ended */
     uint64_t quiet, quiet_at;
@@ -28,6 +29,7 @@ struct ctl_conn { /* a connection to another ddictd */
 };
 struct node_state {
     struct ctl_conn *child; /* a child */
+    struct ctl_conn *asks;  /* opened by us, for votes */
     bool ready, drained;    /* node 0 only */
     bool ended;             /* it gave its statistics, or is gone */
     bool dead;              /* cannot be our parent */
@@ -67,9 +69,14 @@ void cut_off_tell(struct ctl_conn *cc, uint32_t node);
 /* Not within a callback of a connection. */
 void ctl_conns_free_dead(struct control *c);
 
+/* Its node is below us. */
+static inline bool is_below(const struct ctl_conn *cc, const struct ctl_conn *parent) {
+    return cc->up && cc != parent && !cc->votes;
+}
+
 /* --- control.c, for control_links.c --- */
-/* The connection to our parent has ended, or it is silent; how: for the sentence. */
-void parent_lost(struct supervisor *s, const char *how);
+/* The connection to our parent has ended, or it is silent (closed: false); how: for the sentence. */
+void parent_lost(struct supervisor *s, const char *how, bool closed);
 void child_lost(struct supervisor *s, uint32_t node, const char *how);
 /* Each beat, of each connection: an orphan that is cut off is told so. */
 void orphan_check(struct supervisor *s, struct ctl_conn *cc);

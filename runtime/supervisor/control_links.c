@@ -3,6 +3,7 @@
 #include "control.h"
 #include "control_inside.h"
 #include "coordinator.h"
+#include "election.h"
 #include "grants.h"
 #include "managers.h"
 #include "supervisor.h"
@@ -41,7 +42,7 @@ void ctl_conns_send(struct supervisor *s, unsigned type, uint32_t manager, uint6
     if (!s->control)
         return;
     for (struct ctl_conn *cc = s->control->conns; cc; cc = cc->next)
-        if (cc->up || cc == s->control->parent)
+        if (cc == s->control->parent || is_below(cc, s->control->parent))
             ctl_conn_send(cc, type, manager, aux, text, text ? strlen(text) : 0);
 }
 
@@ -65,22 +66,38 @@ static void beat_take(struct ctl_conn *cc, const struct msg *m) {
     cc->slowed = m->aux & BEAT_SLOWED;
     if (cc == s->control->parent)
         grants_heard(s, number);
-    else if (number && s->node_id == 0 && s->control->nodes[cc->node].child == cc)
-        ctl_conn_send(cc, MSG_CTL_BEAT, UINT32_MAX, beat_aux(s, number), NULL, 0);
+    else if (number && control_decides(s) && s->control->nodes[cc->node].child == cc)
+        grants_asked(s, cc->node, number);
+}
+
+void control_grant(struct supervisor *s, uint32_t node, uint32_t number) {
+    ctl_conn_send(s->control->nodes[node].child, MSG_CTL_BEAT, UINT32_MAX, beat_aux(s, number),
+                  NULL, 0);
+}
+
+static enum control_from from_of(const struct ctl_conn *cc) {
+    return cc->votes                            ? FROM_VOTER
+           : cc == cc->s->control->parent       ? FROM_PARENT
+           : control_decides(cc->s)             ? FROM_CHILD
+                                                : FROM_ORPHAN;
 }
 
 static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void *payload) {
     struct ctl_conn *cc = arg;
     struct supervisor *s = cc->s;
     size_t len = m->len - MSG_HEADER;
-    if (cc->dead || coordinator_is_lost(s, cc->node))
+    if (cc->dead)
         return 0;
+    if (coordinator_is_lost(s, cc->node)) {
+        if (m->type == MSG_CTL_VOTE)
+            cut_off_tell(cc, cc->node);
+        return 0;
+    }
     ctl_conn_heard(cc);
     if (m->type == MSG_CTL_BEAT)
         beat_take(cc, m);
-    struct control_said said = {.from = cc == s->control->parent ? FROM_PARENT
-                                        : s->node_id == 0        ? FROM_CHILD
-                                                                 : FROM_ORPHAN,
+    struct control_said said = {.from = from_of(cc),
+                                .by = cc,
                                 .node = cc->node,
                                 .type = m->type,
                                 .manager = m->manager,
@@ -123,8 +140,17 @@ static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_r
         c->probe = NULL;
         return;
     }
+    if (cc->votes) {
+        election_connected(s, cc->node);
+        return;
+    }
+    if (role == ROLE_VOTE && s->election && peer < s->nodes && peer != s->node_id) {
+        cc->node = peer;
+        cc->votes = true;
+        return;
+    }
     /* a probe: our child has not heard us for a while */
-    if (role == ROLE_CONTROL && peer > s->node_id && peer < s->nodes && c->nodes[peer].child) {
+    if (role == ROLE_CONTROL && peer < s->nodes && c->nodes[peer].child) {
         ctl_conn_heard(c->nodes[peer].child);
         cc->dead = true;
         return;
@@ -164,7 +190,9 @@ static void ctl_conn_down(struct conn *conn, void *arg, int code) {
     cc->dead = true;
     if (c->probe == cc)
         c->probe = NULL;
-    if (was_dead || cc->probes)
+    if (c->nodes[cc->node].asks == cc)
+        c->nodes[cc->node].asks = NULL;
+    if (was_dead || cc->probes || cc->votes)
         return;
     /* after a silence the other end may have taken us for lost */
     if (silent < DD_PEER_QUIET_MS * 1000000ull && cc->quiet_at &&
@@ -178,7 +206,7 @@ static void ctl_conn_down(struct conn *conn, void *arg, int code) {
         snprintf(how, sizeof how, "silent for %u s, then it closed the connection",
                  (unsigned)(silent / 1000000000));
     if (cc == c->parent)
-        parent_lost(cc->s, how);
+        parent_lost(cc->s, how, code == -ECONNRESET && silent < DD_PEER_QUIET_MS * 1000000ull);
     else if (cc->up && c->nodes[cc->node].child == cc)
         child_lost(cc->s, cc->node, how);
     else if (code == DDICT_EAUTH || code == DDICT_EPROTO)
@@ -245,8 +273,26 @@ static unsigned patience_ms(const struct ctl_conn *cc) {
     const struct supervisor *s = cc->s;
     if (cc->slowed)
         return DD_PEER_SLOWED_MS;
-    return s->node_id == 0 && coordinator_can_lose(s, cc->node) ? DD_LEASE_WAIT_MS
-                                                                : DD_PEER_LOST_MS;
+    return cc->votes || (cc == s->control->parent ? election_can_lose(s, cc->node)
+                                                  : coordinator_can_lose(s, cc->node))
+               ? DD_LEASE_WAIT_MS
+               : DD_PEER_LOST_MS;
+}
+
+/* It is silent. */
+static void ctl_conn_lost(struct ctl_conn *cc, unsigned limit_ms) {
+    struct supervisor *s = cc->s;
+    struct control *c = s->control;
+    char how[96];
+    snprintf(how, sizeof how, "silent for %u s%s", limit_ms / 1000,
+             cc->slowed ? ", since the kernel slowed it (memory.high)" : "");
+    cc->dead = true;
+    if (cc == c->parent)
+        parent_lost(s, how, false);
+    else if (c->nodes[cc->node].asks == cc)
+        c->nodes[cc->node].asks = NULL;
+    else if (c->nodes[cc->node].child == cc) /* not one that was lost before */
+        child_lost(s, cc->node, how);
 }
 
 static void beat_fire(struct timer *t) {
@@ -268,18 +314,11 @@ static void beat_fire(struct timer *t) {
         unsigned limit = patience_ms(cc);
         /* its lease counts from what was heard, whatever is on its way */
         unsigned more = limit == DD_LEASE_WAIT_MS ? 0 : DD_PEER_BEAT_MS + DD_PEER_BEAT_MS / 2;
-        if (now > cc->heard + (limit + more) * 1000000ull) {
-            char how[96];
-            snprintf(how, sizeof how, "silent for %u s%s", limit / 1000,
-                     cc->slowed ? ", since the kernel slowed it (memory.high)" : "");
-            cc->dead = true;
-            if (cc == c->parent)
-                parent_lost(s, how);
-            else if (c->nodes[cc->node].child == cc) /* not one that was lost before */
-                child_lost(s, cc->node, how);
-        }
+        if (now > cc->heard + (limit + more) * 1000000ull)
+            ctl_conn_lost(cc, limit);
         orphan_check(s, cc);
     }
+    grants_round(s);
     parent_probe(c, now);
     young |= c->probe != NULL;
     ctl_conns_free_dead(c);
@@ -314,23 +353,55 @@ static void control_accept(struct io_handler *h, uint32_t events) {
     }
 }
 
-int parent_open(struct supervisor *s, uint32_t node) {
+static struct ctl_conn *ctl_conn_open(struct supervisor *s, uint32_t node, enum conn_role role,
+                                      int *e) {
     struct ctl_conn *cc = ctl_conn_new(s);
     const struct node_address *at = &s->control_at[node];
+    *e = -ENOMEM;
     if (!cc)
-        return -ENOMEM;
+        return NULL;
     cc->node = node;
-    int e = conn_open(&cc->conn, s->epoll_fd, &s->identity, ROLE_CONTROL, node, at->addr, at->naddr,
-                      &ctl_conn_ops, cc);
-    if (e < 0) {
+    cc->votes = role == ROLE_VOTE;
+    *e = conn_open(&cc->conn, s->epoll_fd, &s->identity, role, node, at->addr, at->naddr,
+                   &ctl_conn_ops, cc);
+    if (*e < 0) {
         free(cc);
-        return e;
+        return NULL;
     }
+    ctl_conn_add(cc);
+    return cc;
+}
+
+int parent_open(struct supervisor *s, uint32_t node) {
+    int e;
+    struct ctl_conn *cc = ctl_conn_open(s, node, ROLE_CONTROL, &e);
+    if (!cc)
+        return e;
     if (s->stage == STAGE_STARTING)
         conn_patience(cc->conn, s->opt.ready_ms);
     s->control->parent = cc;
-    ctl_conn_add(cc);
     return 0;
+}
+
+/* --- for votes --- */
+void control_ask(struct supervisor *s, uint32_t node) {
+    struct node_state *n = &s->control->nodes[node];
+    int e = 0;
+    if (!n->asks)
+        n->asks = ctl_conn_open(s, node, ROLE_VOTE, &e);
+    if (e < 0)
+        log_debug("node %s can not be asked: %s", node_name(s, node), dd_strerror(e));
+}
+
+void control_ask_send(struct supervisor *s, uint32_t node, unsigned type, uint64_t aux) {
+    struct ctl_conn *cc = s->control->nodes[node].asks;
+    if (cc && cc->up)
+        ctl_conn_send(cc, type, UINT32_MAX, aux, NULL, 0);
+}
+
+void control_answer(struct supervisor *s, const struct control_said *to, unsigned type,
+                    uint32_t manager, uint64_t aux, const void *bytes, size_t len) {
+    ctl_conn_send(to->by, type, manager, aux, bytes, len);
 }
 
 int control_listen(struct supervisor *s) {

@@ -4,6 +4,7 @@
 
 #include "attach_counts.h"
 #include "control.h"
+#include "election.h"
 #include "figures.h"
 #include "freeze.h"
 #include "life_events.h"
@@ -57,7 +58,7 @@ static int done_heard(struct supervisor *s, const struct control_said *m) {
 }
 
 static int lost_heard(struct supervisor *s, const struct control_said *m) {
-    if (m->from == FROM_ORPHAN && control_orphan_errs(s))
+    if (m->from & (FROM_ORPHAN | FROM_VOTER) && control_orphan_errs(s))
         return 0;
     if (s->lost_manager == UINT32_MAX && s->lost_node == UINT32_MAX) {
         s->lost_manager = m->manager;
@@ -137,9 +138,9 @@ static const struct control_rule {
     {.type = MSG_CTL_DRAINED, .from = FROM_CHILD, .heard = drained_heard},
     {.type = MSG_CTL_END, .from = FROM_PARENT, .heard = end_from_parent},
     {.type = MSG_CTL_END, .from = FROM_BELOW, .heard = end_from_below},
-    {.type = MSG_CTL_DONE, .from = FROM_PARENT, .heard = done_heard},
-    {.type = MSG_CTL_BEAT, .from = FROM_PARENT | FROM_BELOW, .heard = beat_heard},
-    {.type = MSG_CTL_LOST, .from = FROM_PARENT | FROM_BELOW, .most = SIZE_MAX, .heard = lost_heard},
+    {.type = MSG_CTL_DONE, .from = FROM_PARENT | FROM_VOTER, .heard = done_heard},
+    {.type = MSG_CTL_BEAT, .from = FROM_PARENT | FROM_BELOW | FROM_VOTER, .heard = beat_heard},
+    {.type = MSG_CTL_LOST, .from = FROM_PARENT | FROM_BELOW | FROM_VOTER, .most = SIZE_MAX, .heard = lost_heard},
     {.type = MSG_CTL_STATS,
      .from = FROM_BELOW,
      .most = SIZE_MAX,
@@ -164,11 +165,30 @@ static const struct control_rule {
      .from = FROM_PARENT | FROM_CHILD,
      .most = SIZE_MAX,
      .heard = freeze_heard},
+    {.type = MSG_CTL_VOTE, .from = FROM_VOTER, .heard = vote_heard},
+    {.type = MSG_CTL_VOTED,
+     .from = FROM_PARENT | FROM_BELOW | FROM_VOTER,
+     .most = SIZE_MAX,
+     .heard = voted_heard},
+    {.type = MSG_CTL_HOLD_MAP,
+     .from = FROM_PARENT | FROM_VOTER,
+     .most = SIZE_MAX,
+     .heard = hold_map_heard},
+    {.type = MSG_CTL_HELD,
+     .from = FROM_CHILD,
+     .least = sizeof(struct map_name),
+     .most = sizeof(struct map_name),
+     .heard = held_heard},
     {.type = MSG_CTL_MAP,
      .from = FROM_PARENT,
-     .least = sizeof(struct map_word),
-     .most = sizeof(struct map_word),
-     .heard = owner_map_heard},
+     .least = sizeof(struct map_name),
+     .most = sizeof(struct map_name),
+     .heard = map_heard},
+    {.type = MSG_CTL_ROUND,
+     .from = FROM_PARENT | FROM_CHILD,
+     .least = sizeof(struct round_word),
+     .most = sizeof(struct round_word),
+     .heard = round_heard},
     {.type = MSG_CTL_DROP,
      .from = FROM_CHILD,
      .most = OWNER_MAP_WHY,

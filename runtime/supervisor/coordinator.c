@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* coordinator.c - the loss of a node, on node 0. */
+/* coordinator.c - the loss of a node, where it is decided. */
 #include "coordinator.h"
 
 #include "control.h"
+#include "election.h"
+#include "held_map.h"
 #include "life_events.h"
 #include "owner_map.h"
 #include "save_passes.h"
@@ -16,7 +18,6 @@
 struct lost_node {
     struct supervisor *s;
     struct timer timer; /* its lease is over then */
-    bool lost;
 };
 struct coordinator {
     struct lost_node *node; /* [nodes] */
@@ -30,7 +31,7 @@ int coordinator_init(struct supervisor *s) {
 }
 
 bool coordinator_is_lost(const struct supervisor *s, uint32_t node) {
-    return s->coordinator && s->coordinator->node[node].lost;
+    return held_map_lost(s, node);
 }
 
 bool coordinator_all_served(const struct supervisor *s) {
@@ -46,15 +47,15 @@ static bool is_on(const struct supervisor *s, uint32_t number, uint32_t node) {
 
 /* Whether its keys are on another node that is there. */
 static bool has_copy(const struct supervisor *s, const struct owner_place *p) {
-    return p->backup != SHADOW_NONE && !coordinator_is_lost(s, p->backup % s->nodes);
+    return p->backup != SHADOW_NONE && p->whole && !coordinator_is_lost(s, p->backup % s->nodes);
 }
 
 /* The first owner whose keys are gone with this node, or `managers`. */
 static uint32_t gone_find(const struct supervisor *s, uint32_t node) {
     uint32_t i = 0;
     while (i < s->managers &&
-           (!deal_owns(&s->deal, i) || !is_on(s, s->owner_map[i].primary, node) ||
-            has_copy(s, &s->owner_map[i])))
+           (!deal_owns(&s->deal, i) || !is_on(s, owner_map_next(s, i)->primary, node) ||
+            has_copy(s, owner_map_next(s, i))))
         i++;
     return i;
 }
@@ -80,53 +81,78 @@ static void lease_over(struct timer *t) {
         return;
     }
     for (uint32_t i = 0; i < s->managers; i++) {
-        const struct owner_place *p = &s->owner_map[i];
-        if (!deal_owns(&s->deal, i) || !is_on(s, p->primary, node))
+        struct owner_place p = *owner_map_next(s, i);
+        if (!deal_owns(&s->deal, i) || !is_on(s, p.primary, node))
             continue;
         snprintf(
             why, sizeof why,
             "the keys of manager %u are served by node %s, without a second copy: node %s is lost",
-            i, node_name(s, p->backup % s->nodes), node_name(s, node));
+            i, node_name(s, p.backup % s->nodes), node_name(s, node));
         struct owner_place to = {
-            .primary = p->backup, .primary_port = p->backup_port, .backup = SHADOW_NONE};
+            .primary = p.backup, .primary_port = p.backup_port, .backup = SHADOW_NONE};
         owner_map_change(s, i, &to, why);
     }
-    save_passes_served(s);
+}
+
+void coordinator_counts(struct supervisor *s) {
+    if (coordinator_all_served(s))
+        save_passes_served(s);
 }
 
 static void backups_drop(struct supervisor *s, uint32_t node) {
     char why[128];
     snprintf(why, sizeof why, "node %s is lost", node_name(s, node));
     for (uint32_t i = 0; i < s->managers; i++)
-        if (is_on(s, s->owner_map[i].backup, node))
-            owner_map_backup_lost(s, i, s->owner_map[i].epoch, why);
+        if (is_on(s, owner_map_next(s, i)->backup, node))
+            owner_map_backup_lost(s, i, owner_map_next(s, i)->epoch, why);
 }
 
 bool coordinator_can_lose(const struct supervisor *s, uint32_t node) {
-    return s->coordinator && s->stage >= STAGE_READY && gone_find(s, node) == s->managers;
+    return s->coordinator && control_decides(s) && s->stage >= STAGE_READY &&
+           gone_find(s, node) == s->managers;
+}
+
+/* Nothing is served by its backups before: of who decided before us we do not know which leases it
+ * gave, but that it gave none after we were elected. */
+static bool lease_await(struct supervisor *s, uint32_t node, uint64_t heard) {
+    struct lost_node *n = &s->coordinator->node[node];
+    uint64_t since = election_since(s), now = timers_now(&s->timers);
+    uint64_t over = (heard > since ? heard : since) + DD_LEASE_WAIT_MS * 1000000ull;
+    n->s = s;
+    n->timer.fire = lease_over;
+    if (timer_after(&s->timers, &n->timer, over > now ? over - now : 0) == 0)
+        return true;
+    s->lost_node = node;
+    supervisor_lost(s, "node %s is lost, and there is no memory to go on without it",
+                    node_name(s, node));
+    return false;
 }
 
 bool coordinator_node_lost(struct supervisor *s, uint32_t node, uint64_t heard, const char *how) {
-    struct lost_node *n = s->coordinator ? &s->coordinator->node[node] : NULL;
     struct note note = {.kind = NOTE_NODE, .manager = UINT32_MAX, .count = node};
-    uint64_t now = timers_now(&s->timers), over = heard + DD_LEASE_WAIT_MS * 1000000ull;
     if (!coordinator_can_lose(s, node))
         return false;
-    n->lost = true;
-    n->s = s;
-    n->timer.fire = lease_over;
     snprintf(note.node, sizeof note.node, "%s", node_name(s, node));
     snprintf(note.text, sizeof note.text, "node %s is lost: %s; the dictionary goes on without it",
              note.node, how);
     log_warn("%s", note.text);
     startup_print("warn %s", note.text);
     control_note(s, &note);
+    held_map_lose(s, node);
     backups_drop(s, node);
-    if (timer_after(&s->timers, &n->timer, over > now ? over - now : 0) == 0)
-        return true;
-    s->lost_node = node;
-    supervisor_lost(s, "node %s is lost, and there is no memory to go on without it", note.node);
+    lease_await(s, node, heard);
     return true;
+}
+
+void coordinator_begin(struct supervisor *s) {
+    for (uint32_t i = 0; i < s->nodes; i++)
+        if (coordinator_is_lost(s, i) && !lease_await(s, i, 0))
+            return;
+}
+
+void coordinator_pause(struct supervisor *s) {
+    for (uint32_t i = 0; i < s->nodes; i++)
+        timer_clear(&s->timers, &s->coordinator->node[i].timer);
 }
 
 void coordinator_end(struct supervisor *s) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coordinator.h - on node 0, with --replicas=2: what the loss of a node changes in the map of owners
- * (PROTOCOL 13). One thread.
+ * coordinator.h - with --replicas=2, where it is decided: what the loss of a node changes in the map of
+ * owners (PROTOCOL 13). One thread.
  */
 #ifndef DDICT_SUPERVISOR_COORDINATOR_H
 #define DDICT_SUPERVISOR_COORDINATOR_H
@@ -20,7 +20,12 @@ bool coordinator_can_lose(const struct supervisor *s, uint32_t node);
 bool coordinator_node_lost(struct supervisor *s, uint32_t node, uint64_t heard, const char *how);
 /* False: the keys of a node that is lost are served by nobody yet. */
 bool coordinator_all_served(const struct supervisor *s);
-/* The dictionary went on without it, so it must not come back. */
+/* A map counts that we have proposed. */
+void coordinator_counts(struct supervisor *s);
+/* We decide from now on, or not any more. */
+void coordinator_begin(struct supervisor *s);
+void coordinator_pause(struct supervisor *s);
+/* The dictionary goes on without it, so it must not come back. */
 bool coordinator_is_lost(const struct supervisor *s, uint32_t node);
 void coordinator_end(struct supervisor *s);
 

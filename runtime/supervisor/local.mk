@@ -8,7 +8,9 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/control.c runtime/supervisor/control.h \
   runtime/supervisor/control_inside.h runtime/supervisor/control_links.c \
   runtime/supervisor/control_messages.c runtime/supervisor/control_messages.h \
-  runtime/supervisor/coordinator.c runtime/supervisor/coordinator.h runtime/supervisor/grants.c \
+  runtime/supervisor/coordinator.c runtime/supervisor/coordinator.h \
+  runtime/supervisor/election.c runtime/supervisor/election.h runtime/supervisor/held_map.c \
+  runtime/supervisor/held_map.h runtime/supervisor/grants.c \
   runtime/supervisor/grants.h runtime/supervisor/owner_map.c runtime/supervisor/owner_map.h \
   runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
@@ -103,7 +105,8 @@ tests_unit_supervisor_counts_SOURCES = tests/unit/supervisor_counts.c tests/unit
 tests_unit_supervisor_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_supervisor_counts_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_replicas_SOURCES = tests/unit/supervisor_replicas.c tests/unit/unit.h \
-  runtime/supervisor/coordinator.c runtime/supervisor/grants.c runtime/supervisor/owner_map.c
+  runtime/supervisor/coordinator.c runtime/supervisor/election.c runtime/supervisor/grants.c \
+  runtime/supervisor/held_map.c runtime/supervisor/owner_map.c
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \

@@ -6,11 +6,13 @@
 #include "control.h"
 #include "control_messages.h"
 #include "coordinator.h"
+#include "election.h"
 #include "elect.h"
 #include "figures.h"
 #include "fork_leases.h"
 #include "freeze.h"
 #include "grants.h"
+#include "held_map.h"
 #include "life_events.h"
 #include "lifecycle.h"
 #include "manager_events.h"
@@ -115,7 +117,8 @@ static int supervisor_open(void) {
     if (record_writer_init(&s) < 0 || attach_counts_init(&s) < 0 || tasks_init(&s) < 0)
         return dd_error(-ENOMEM, "no memory");
     if ((e = grants_init(&s)) < 0 ||
-        (s.owner_map && s.node_id == 0 && (e = coordinator_init(&s)) < 0))
+        (s.owner_map && ((e = held_map_init(&s)) < 0 || (e = election_init(&s)) < 0 ||
+                         (e = coordinator_init(&s)) < 0)))
         return e;
     if (s.owner_map && (e = new_backups_init(&s)) < 0)
         return e;
@@ -169,6 +172,8 @@ static void supervisor_close(void) {
     freezes_end(&s);
     new_backups_end(&s);
     coordinator_end(&s);
+    election_end(&s);
+    held_map_end(&s);
     grants_end(&s);
     free(s.owner_map);
     s.owner_map = NULL;

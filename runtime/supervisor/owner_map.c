@@ -2,6 +2,7 @@
 /* owner_map.c - who serves the keys of each owner, and who has their second copy. */
 #include "owner_map.h"
 
+#include "held_map.h"
 #include "managers.h"
 #include "new_backup.h"
 #include "shadows.h"
@@ -54,7 +55,7 @@ void owner_map_tell(struct local_manager *mgr) {
     }
 }
 
-static void row_set(struct supervisor *s, uint32_t owner, const struct owner_place *to) {
+void owner_map_set(struct supervisor *s, uint32_t owner, const struct owner_place *to) {
     s->owner_map[owner] = *to;
     struct sup_msg m = row_message(s, owner);
     processes_send(s, &m);
@@ -64,11 +65,15 @@ static void row_set(struct supervisor *s, uint32_t owner, const struct owner_pla
 
 /* --- changes --- */
 const struct owner_place *owner_map_next(const struct supervisor *s, uint32_t owner) {
-    return &s->owner_map[owner];
+    return s->held && control_decides(s) ? &s->held->next.rows[owner] : &s->owner_map[owner];
 }
 
-static void change_tell(struct supervisor *s, uint32_t owner, const char *why) {
-    const struct owner_place *p = &s->owner_map[owner];
+void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *to,
+                      const char *why) {
+    held_map_row(s, owner, to);
+    if (!why)
+        return;
+    const struct owner_place *p = owner_map_next(s, owner);
     struct note n = {.kind = NOTE_COPIES, .manager = owner, .count = p->epoch};
     snprintf(n.node, sizeof n.node, "%s", node_name(s, p->primary % s->nodes));
     snprintf(n.text, sizeof n.text, "%s", why);
@@ -77,49 +82,15 @@ static void change_tell(struct supervisor *s, uint32_t owner, const char *why) {
     control_note(s, &n);
 }
 
-void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *row,
-                      const char *why) {
-    struct owner_place to = *row;
-    struct map_word w = {.primary = to.primary,
-                         .backup = to.backup,
-                         .primary_port = to.primary_port,
-                         .backup_port = to.backup_port,
-                         .whole = to.whole};
-    to.epoch = s->owner_map[owner].epoch + 1;
-    /* first the others: a primary that commits alone must not be the only one that knows */
-    control_map(s, owner, to.epoch, &w, sizeof w);
-    row_set(s, owner, &to);
-    if (why)
-        change_tell(s, owner, why);
-}
-
-int owner_map_heard(struct supervisor *s, const struct control_said *m) {
-    struct map_word w;
-    uint32_t end = s->owner_map ? shadow_end(&s->deal) : 0;
-    memcpy(&w, m->payload, sizeof w);
-    if (m->manager >= s->managers || w.primary >= end ||
-        (w.backup >= end && w.backup != SHADOW_NONE) ||
-        shadow_owner(&s->deal, w.primary) != m->manager)
-        return DDICT_EPROTO;
-    struct owner_place to = {.primary = w.primary,
-                             .backup = w.backup,
-                             .primary_port = w.primary_port,
-                             .backup_port = w.backup_port,
-                             .whole = w.whole,
-                             .epoch = m->aux};
-    if (to.epoch > s->owner_map[m->manager].epoch)
-        row_set(s, m->manager, &to);
-    return 0;
-}
-
 /* --- a backup is given up --- */
 void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
-    const struct owner_place *p = &s->owner_map[owner];
+    const struct owner_place *p = owner_map_next(s, owner);
     struct owner_place to = *p;
     char text[OWNER_MAP_WHY + 128];
     if (s->stage >= STAGE_ENDING || p->epoch != epoch || p->backup == SHADOW_NONE)
         return;
     if (!control_decides(s)) {
+        s->held->drops[owner] = epoch;
         control_drop(s, owner, epoch, why);
         return;
     }
@@ -129,6 +100,12 @@ void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch,
     to.backup_port = 0;
     to.whole = false;
     owner_map_change(s, owner, &to, text);
+}
+
+void owner_map_drops_again(struct supervisor *s) {
+    for (uint32_t i = 0; i < s->managers; i++)
+        if (s->held->drops[i])
+            owner_map_backup_lost(s, i, s->held->drops[i], "it did not answer, or could not go on");
 }
 
 int owner_map_drop_heard(struct supervisor *s, const struct control_said *m) {

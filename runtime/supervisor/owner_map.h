@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * owner_map.h - with --replicas=2, who serves the keys of each owner, and who has their second copy
- * (PROTOCOL 13). Node 0 changes it (coordinator.h); each node keeps what it was told, and tells its
- * managers and shadows. Numbers are those of base/shadow.h.
+ * (PROTOCOL 13). Who decides changes it (coordinator.h); what counts of it (held_map.h) is known to
+ * each node, which tells its managers and shadows. Numbers are those of base/shadow.h.
  */
 #ifndef DDICT_SUPERVISOR_OWNER_MAP_H
 #define DDICT_SUPERVISOR_OWNER_MAP_H
@@ -20,7 +20,7 @@ struct owner_place {
     bool whole; /* the backup has all: it can be promoted */
 };
 
-struct map_word { /* payload of CTL_MAP */
+struct map_word { /* a row in CTL_HOLD_MAP */
     uint32_t primary, backup;
     uint16_t primary_port, backup_port, whole, unused;
 };
@@ -30,19 +30,23 @@ int owner_map_init(struct supervisor *s); /* when managers and nodes are known; 
  * owner_map, which it is part of once it counts. */
 const struct owner_place *owner_map_next(const struct supervisor *s, uint32_t owner);
 /* Who decides: the row of this owner from now on, but for its epoch; why: a sentence for the log and
- * the record, or NULL. All nodes hear of it. */
+ * the record, or NULL. It counts later, when a majority holds it, and others act on it then. */
 void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *to,
                       const char *why);
 /* A manager or shadow that starts again, before SUP_GO: the rows that are not as at the start. */
 void owner_map_tell(struct local_manager *mgr);
 /* Its backup can not go on, as its primary or the ddictd of the backup says; true only in this
- * epoch. Node 0 decides. */
+ * epoch. Who decides drops it. */
 void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why);
 /* Whether a process of this node serves its keys. */
 bool owner_is_ours(const struct supervisor *s, uint32_t owner);
 
-/* Messages of other nodes: CTL_MAP of our parent, CTL_DROP of a child. */
-int owner_map_heard(struct supervisor *s, const struct control_said *m);
+/* A row that counts. */
+void owner_map_set(struct supervisor *s, uint32_t owner, const struct owner_place *to);
+/* Another node decides now: it is asked, too, what was asked of the one before. */
+void owner_map_drops_again(struct supervisor *s);
+
+/* CTL_DROP of a child. */
 int owner_map_drop_heard(struct supervisor *s, const struct control_said *m);
 #define OWNER_MAP_WHY 255u /* bytes of a sentence in CTL_DROP, at most */
 

@@ -23,8 +23,9 @@
  *     lifecycle.c   the stages from start to over; life_events.c: what others tell it; report.c: what
  *                   is said at the end; figures.c: the statistics of all managers
  *     owner_map.c   --replicas: who serves the keys of each owner, and who has their second copy;
- *                   coordinator.c: node 0 changes that when a node is lost; new_backup.c: a second
- *                   copy in place of one that is lost; grants.c: leases
+ *                   coordinator.c: changes that when a node is lost; held_map.c: what of it
+ *                   counts; election.c: who decides; takeover.c: what else goes on there;
+ *                   new_backup.c: a second copy in place of one that is lost; grants.c: leases
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
@@ -190,9 +191,11 @@ struct supervisor {
 
     struct freezes *freezes;
 
-    /* --replicas=2, else NULL: who serves which keys, [managers]; node 0: the nodes that are lost;
-     * others: their lease */
+    /* --replicas=2, else NULL: who serves which keys, [managers], as it counts, and as it is held; who
+     * decides; what it does about nodes that are lost; our lease (of node 0 not with two nodes) */
     struct owner_place *owner_map;
+    struct held_map *held;
+    struct election *election;
     struct coordinator *coordinator;
     struct new_backups *new_backups;
     struct grants *grants;

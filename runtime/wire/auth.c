@@ -50,11 +50,15 @@ int auth_key(uint8_t key[KEY_SIZE], const uint8_t secret[KEY_SIZE], const uint8_
     return 0;
 }
 
+static bool between_nodes(uint32_t role) {
+    return role == ROLE_CONTROL || role == ROLE_VOTE;
+}
+
 /* The key that this node shares with the peer's; NULL: there is no such node. */
 static const uint8_t *key_of(const struct conn_identity *me, uint32_t role, uint32_t peer) {
-    if (me->nodes == 0 || (role == ROLE_CONTROL && peer >= me->nodes))
+    if (me->nodes == 0 || (between_nodes(role) && peer >= me->nodes))
         return NULL;
-    return me->keys[role == ROLE_CONTROL ? peer : peer % me->nodes];
+    return me->keys[between_nodes(role) ? peer : peer % me->nodes];
 }
 
 /* The other end, as seen from `me`, of the connection that hello opens. */
@@ -118,7 +122,7 @@ int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
     if (h->protocol != PROTOCOL_VERSION)
         return DDICT_EVERSION;
     if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self ||
-        (h->role < ROLE_DATA || h->role > ROLE_REPLICA) ||
+        (h->role < ROLE_DATA || h->role > ROLE_VOTE) ||
         (h->role == ROLE_MORE && h->group == 0) || !wire_known(h->wire) ||
         !key_of(me, h->role, h->from))
         return DDICT_EAUTH;

@@ -134,7 +134,7 @@ static void come_up(struct conn *c) {
         return;
     }
     conn_stranger_leave(c);
-    live_start(c->io.fd, c->hs.role == ROLE_CONTROL);
+    live_start(c->io.fd, c->hs.role == ROLE_CONTROL || c->hs.role == ROLE_VOTE);
     c->state = UP;
     conn_counts_up(c->opener);
     free(c->addr);

@@ -801,8 +801,8 @@ def a_loss_before_the_next_copy_is_whole_ends_it():
         print("# said: %s" % d.nodes[0].line("error", 1))
 
 
-def a_loss_of_node_0_ends_it():
-    with Replicated(nodes=3) as d:
+def a_loss_of_node_0_ends_two_nodes():
+    with Replicated(nodes=2) as d:
         d.run("fill", "k", 50, 100)
         d.lose(0)
         d.ends_lost("lost")
@@ -912,5 +912,5 @@ if __name__ == "__main__":
           who_took_the_place_is_killed_and_comes_back,
           four_nodes_lose_one_after_the_other, two_managers_each_and_a_node_without_keys, a_new_shadow_that_is_killed_while_it_is_filled,
           the_node_of_a_new_shadow_is_lost_while_it_is_filled, a_primary_is_killed_while_its_new_backup_is_filled, a_backup_that_is_lost_for_good_is_made_again,
-          a_node_without_room_gets_no_new_shadow, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_it, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
+          a_node_without_room_gets_no_new_shadow, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_two_nodes, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
           figures_and_record_know_of_the_loss, the_record_and_report_tell_of_the_loss_once, a_save_has_what_a_lost_node_had], limit=180)

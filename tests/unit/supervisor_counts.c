@@ -5,6 +5,7 @@
 #include <supervisor/control.h>
 #include <supervisor/control_inside.h>
 #include <supervisor/coordinator.h>
+#include <supervisor/election.h>
 #include <supervisor/figures.h>
 #include <supervisor/freeze.h>
 #include <supervisor/grants.h>
@@ -50,6 +51,15 @@ void cut_off_tell(struct ctl_conn *cc, uint32_t node) {
 }
 /* no copies: a node that is lost ends the dictionary */
 bool coordinator_node_lost(struct supervisor *sup, uint32_t node, uint64_t heard, const char *how) {
+    return false;
+}
+bool coordinator_is_lost(const struct supervisor *sup, uint32_t node) {
+    return false;
+}
+bool election_begin(struct supervisor *sup, uint32_t node, bool closed) {
+    return false;
+}
+bool election_steps_down(struct supervisor *sup) {
     return false;
 }
 void freezes_node_lost(struct supervisor *sup, uint32_t node) {
