@@ -371,6 +371,9 @@
 /* who decides gives the keys of a node to their backups when so much is over since it heard its last beat:
  * by then the lease of that node is over, if clocks run at rates that differ by less */
 #define DD_LEASE_WAIT_MS 4000
+/* from the loss of who decides to END of the node that took its place, when there is nothing to
+ * wait for; at most */
+#define DD_TAKEOVER_MS (4 * DD_LEASE_WAIT_MS)
 /* who decides asks the voters for another round so long after the last one, where a node waits for it */
 #define DD_ROUND_MS 200
 /* a node that looks for who decides: the others that may stand stand so long before it, each ... */

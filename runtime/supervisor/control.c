@@ -24,6 +24,7 @@
 #include "record.h"
 #include "save_passes.h"
 #include "supervisor.h"
+#include "takeover.h"
 #include "tasks.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -108,6 +109,7 @@ static void node_leave(struct supervisor *s, uint32_t node) {
     s->control->nodes[node].dead = true;
     ended_set(s, node);
     state_set(&s->control->nodes[node].drained, true, &s->control->drained_n);
+    takeover_node_lost(s, node);
     tasks_node_lost(s, node);
     freezes_node_lost(s, node);
     save_passes_node_lost(s, node);
@@ -344,6 +346,14 @@ void control_ready(struct supervisor *s) {
         ctl_conn_send(s->control->parent, MSG_CTL_READY, UINT32_MAX, 0, NULL, 0);
 }
 
+void control_told(struct supervisor *s) {
+    ctl_conn_send(s->control->parent, MSG_CTL_READY, UINT32_MAX, 0, NULL, 0);
+}
+
+void control_ready_tell(struct supervisor *s, uint32_t node) {
+    ctl_conn_send(s->control->nodes[node].child, MSG_CTL_READY, UINT32_MAX, 0, NULL, 0);
+}
+
 void control_drain(struct supervisor *s, int wait_ms) {
     ctl_conns_send(s, MSG_CTL_DRAIN, s->reason, (uint64_t)wait_ms, NULL);
 }
@@ -362,7 +372,7 @@ void control_lost(struct supervisor *s) {
 }
 
 void control_end(struct supervisor *s) {
-    if (s->node_id == 0)
+    if (control_decides(s))
         ctl_conns_send(s, MSG_CTL_END, UINT32_MAX, 0, NULL);
 }
 
@@ -394,6 +404,8 @@ void control_stats_send(struct supervisor *s) {
 }
 
 void control_note(struct supervisor *s, const struct note *n) {
+    if (takeover_note_keep(s, n))
+        return;
     if (control_is_head(s))
         record_note(s, n);
     else
@@ -426,6 +438,9 @@ bool control_decides(const struct supervisor *s) {
 }
 bool control_is_head(const struct supervisor *s) {
     return !s->control || s->control->head;
+}
+bool control_has_parent(const struct supervisor *s) {
+    return s->control && s->control->parent && s->control->parent->up;
 }
 bool control_released(const struct supervisor *s) {
     return s->control && s->control->released;

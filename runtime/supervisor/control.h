@@ -71,11 +71,14 @@ void control_done(struct supervisor *s); /* our parent needs us no more */
 
 /* --- what is said --- */
 void control_ready(struct supervisor *s); /* our managers are ready */
+/* takeover.h: READY to who decides now: it has been told all; or to a node below, that may not have heard it. */
+void control_told(struct supervisor *s);
+void control_ready_tell(struct supervisor *s, uint32_t node);
 /* tell the others, also when the time gets shorter */
 void control_drain(struct supervisor *s, int wait_ms);
-void control_drained(struct supervisor *s); /* node > 0: so many clients are left */
+void control_drained(struct supervisor *s); /* so many clients are left here, to who decides */
 void control_lost(struct supervisor *s);
-void control_end(struct supervisor *s);        /* node 0: all shall end */
+void control_end(struct supervisor *s);        /* who decides: all shall end */
 void control_stats_send(struct supervisor *s); /* node > 0: all figures that we have, then END */
 /* For the record: to who writes it. */
 void control_note(struct supervisor *s, const struct note *n);
@@ -108,6 +111,7 @@ void control_parent_late(struct supervisor *s); /* it should have said DONE */
 bool control_decides(const struct supervisor *s);
 /* We write the record: we are node 0, or the lowest node that lives. */
 bool control_is_head(const struct supervisor *s);
+bool control_has_parent(const struct supervisor *s); /* and it is up */
 bool control_released(const struct supervisor *s);
 bool control_alone(const struct supervisor *s); /* nobody is connected to us any more */
 bool control_all_drained(const struct supervisor *s);

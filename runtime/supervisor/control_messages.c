@@ -13,6 +13,7 @@
 #include "rendezvous.h"
 #include "save_passes.h"
 #include "supervisor.h"
+#include "takeover.h"
 #include "tasks.h"
 #include <base/error.h>
 
@@ -26,6 +27,7 @@ static int ready_from_parent(struct supervisor *s, const struct control_said *m)
 
 static int ready_from_child(struct supervisor *s, const struct control_said *m) {
     control_node_ready(s, m->node);
+    takeover_told(s, m->node);
     return 0;
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * freeze.c - ddictd's part in freeze and unfreeze (PROTOCOL 9): it passes on what its managers ask
- * and answer, and on node 0 takes all managers from one state to the next. A failure in between
- * ends the dictionary, so nothing has to be undone; a manager that is started again goes on where
- * it was (freezes_tell()). A manager or a node that does not answer ends it too (watch.c,
+ * and answer, and on the node that decides takes all managers from one state to the next. A failure
+ * in between ends the dictionary, so nothing has to be undone; a manager that is started again goes
+ * on where it was (freezes_tell()). A manager or a node that does not answer ends it too (watch.c,
  * control_links.c), so no wait here needs a deadline of its own.
+ *
+ * Where another node decides from now on (takeover.h), it takes all to what was told last, by CLOSED
+ * again, which does no harm to who is there already.
  */
 #include "freeze.h"
 
@@ -13,6 +16,7 @@
 #include "managers.h"
 #include "record.h"
 #include "supervisor.h"
+#include "takeover.h"
 #include <base/error.h>
 #include <base/log.h>
 
@@ -27,28 +31,63 @@ struct freeze_ask {
     struct freeze_word w;
 };
 
+struct asks {
+    struct freeze_ask *first, **end;
+    unsigned n;
+};
 struct freezes {
     /* of this node */
     unsigned managers_left; /* managers and shadows that have not answered GO */
     struct freeze_word go;
-    /* node 0 */
+    struct asks ours; /* of our managers, sent to who decides and not answered */
+    /* who decides */
     /* OPEN or FROZEN: the state that all managers are in, and the one that is wanted */
     enum freeze_state now, goal;
     bool moving;
     uint64_t epoch;
     uint32_t nodes_left;
     bool *left; /* [nodes]: it has not arrived */
-    struct freeze_ask *asks, **asks_end;
-    unsigned asks_n;
+    struct asks asks;
+    /* another node decided before: the last word of all, and whether one is not there yet */
+    struct freeze_word was;
+    bool behind;
 };
 
 static void asks_next(struct supervisor *s);
+
+/* --- lists --- */
+static bool asks_put(struct asks *l, const struct freeze_word *w) {
+    struct freeze_ask *a = l->n < ASKS_MAX ? malloc(sizeof *a) : NULL;
+    if (!a)
+        return false;
+    *a = (struct freeze_ask){.w = *w};
+    *l->end = a;
+    l->end = &a->next;
+    l->n++;
+    return true;
+}
+
+/* The one at *at. */
+static void asks_drop(struct asks *l, struct freeze_ask **at) {
+    struct freeze_ask *a = *at;
+    *at = a->next;
+    if (!*at)
+        l->end = at;
+    l->n--;
+    free(a);
+}
+
+static void asks_drop_all(struct asks *l) {
+    while (l->first)
+        asks_drop(l, &l->first);
+}
 
 int freezes_init(struct supervisor *s) {
     s->freezes = calloc(1, sizeof *s->freezes);
     if (!s->freezes)
         return -ENOMEM;
-    s->freezes->asks_end = &s->freezes->asks;
+    s->freezes->asks.end = &s->freezes->asks.first;
+    s->freezes->ours.end = &s->freezes->ours.first;
     s->freezes->left = calloc(s->nodes, sizeof *s->freezes->left);
     return s->freezes->left ? 0 : -ENOMEM;
 }
@@ -56,11 +95,8 @@ int freezes_init(struct supervisor *s) {
 void freezes_end(struct supervisor *s) {
     if (!s->freezes)
         return;
-    while (s->freezes->asks) {
-        struct freeze_ask *a = s->freezes->asks;
-        s->freezes->asks = a->next;
-        free(a);
-    }
+    asks_drop_all(&s->freezes->asks);
+    asks_drop_all(&s->freezes->ours);
     free(s->freezes->left);
     free(s->freezes);
     s->freezes = NULL;
@@ -104,15 +140,20 @@ void freezes_shadow_filled(struct local_manager *mgr) {
 
 static void manager_answer(struct supervisor *s, const struct freeze_word *w) {
     struct local_manager *mgr = manager_of(s, w->manager);
+    struct freeze_ask **at = &s->freezes->ours.first;
+    while (*at && ((*at)->w.manager != w->manager || (*at)->w.id != w->id))
+        at = &(*at)->next;
+    if (*at)
+        asks_drop(&s->freezes->ours, at);
     struct sup_msg m = {.type = SUP_FREEZE_SAID, .id = w->id, .status = w->refused ? -ENOMEM : 0};
     if (mgr)
         manager_send(mgr, &m, NULL, 0);
 }
 
-/* --- node 0 --- */
+/* --- who decides --- */
 static void all_nodes_go(struct supervisor *s, enum freeze_state state) {
     struct freezes *f = s->freezes;
-    struct freeze_word w = {.what = FREEZE_GO, .id = f->epoch, .state = state};
+    struct freeze_word w = {.what = FREEZE_GO, .id = f->epoch, .state = state, .goal = f->goal};
     f->nodes_left = 0;
     for (uint32_t i = 0; i < s->nodes; i++) {
         f->left[i] = !coordinator_is_lost(s, i);
@@ -150,47 +191,88 @@ static void ask_answer(struct supervisor *s, const struct freeze_word *w) {
 
 static void asks_next(struct supervisor *s) {
     struct freezes *f = s->freezes;
-    while (f->asks && !f->moving) {
-        struct freeze_ask *a = f->asks;
-        if (a->w.state != f->now) {
+    while (f->asks.first && !f->moving && !takeover_waits(s)) {
+        struct freeze_word w = f->asks.first->w;
+        if (w.state != f->now) {
             f->moving = true;
-            f->goal = (enum freeze_state)a->w.state;
+            f->goal = (enum freeze_state)w.state;
             if (f->goal == FREEZE_FROZEN)
                 f->epoch++;
             all_nodes_go(s, FREEZE_CLOSED);
             return;
         }
-        f->asks = a->next;
-        if (!f->asks)
-            f->asks_end = &f->asks;
-        f->asks_n--;
-        struct freeze_word w = a->w;
-        free(a);
+        asks_drop(&f->asks, &f->asks.first);
         w.what = FREEZE_SAID;
         ask_answer(s, &w);
     }
 }
 
 static void ask_add(struct supervisor *s, const struct freeze_word *w) {
-    struct freezes *f = s->freezes;
-    struct freeze_ask *a = f->asks_n < ASKS_MAX ? malloc(sizeof *a) : NULL;
-    if (!a) {
-        struct freeze_word no = *w;
-        no.what = FREEZE_SAID;
-        no.refused = 1;
-        ask_answer(s, &no);
+    if (asks_put(&s->freezes->asks, w)) {
+        asks_next(s);
         return;
     }
-    *a = (struct freeze_ask){.w = *w};
-    *f->asks_end = a;
-    f->asks_end = &a->next;
-    f->asks_n++;
-    asks_next(s);
+    struct freeze_word no = *w;
+    no.what = FREEZE_SAID;
+    no.refused = 1;
+    ask_answer(s, &no);
+}
+
+/* --- another node decided before --- */
+
+/* Of one epoch: to FROZEN, FROZEN, to OPEN, OPEN. */
+static unsigned rank_of(const struct freeze_word *w) {
+    return (w->goal == FREEZE_OPEN ? 2 : 0) + (w->state == w->goal);
+}
+
+static bool is_same(const struct freeze_word *a, const struct freeze_word *b) {
+    return a->id == b->id && rank_of(a) == rank_of(b);
+}
+
+static void was_add(struct freezes *f, const struct freeze_word *w) {
+    f->behind |= w->refused || w->state != w->goal || !is_same(w, &f->was);
+    if (w->id > f->was.id || (w->id == f->was.id && rank_of(w) > rank_of(&f->was)))
+        f->was = *w;
+}
+
+static struct freeze_word was_word(const struct freezes *f) {
+    struct freeze_word w = f->go;
+    w.what = FREEZE_WAS;
+    w.refused = f->managers_left > 0;
+    return w;
+}
+
+void freezes_below(struct supervisor *s) {
+    struct freeze_word w = was_word(s->freezes);
+    control_freeze(s, CONTROL_PARENT, &w, sizeof w);
+    for (const struct freeze_ask *a = s->freezes->ours.first; a; a = a->next)
+        control_freeze(s, CONTROL_PARENT, &a->w, sizeof a->w);
+}
+
+void freezes_takeover(struct supervisor *s) {
+    struct freezes *f = s->freezes;
+    f->was = was_word(f);
+    f->behind = f->was.refused || f->was.state != f->was.goal;
+    for (struct freeze_ask *a = f->ours.first, *next; a; a = next) {
+        next = a->next; /* a refusal drops it */
+        ask_add(s, &a->w);
+    }
+}
+
+void freezes_told(struct supervisor *s) {
+    struct freezes *f = s->freezes;
+    f->epoch = f->was.id;
+    f->goal = f->now = (enum freeze_state)f->was.goal;
+    f->moving = f->behind;
+    if (f->moving)
+        all_nodes_go(s, FREEZE_CLOSED);
+    else
+        asks_next(s);
 }
 
 /* --- messages --- */
 static void word_pass_up(struct supervisor *s, const struct freeze_word *w) {
-    if (s->node_id != 0)
+    if (!control_decides(s))
         control_freeze(s, CONTROL_PARENT, w, sizeof *w);
     else if (w->what == FREEZE_ASK)
         ask_add(s, w);
@@ -225,6 +307,11 @@ void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m)
                                 .manager = mgr->id,
                                 .id = m->id,
                                 .state = m->status ? FREEZE_FROZEN : FREEZE_OPEN};
+        if (s->opt.replicas > 1 && !asks_put(&f->ours, &w)) {
+            w.refused = 1;
+            manager_answer(s, &w);
+            return;
+        }
         word_pass_up(s, &w);
     } else if (mgr->freezes && m->id == f->go.id && m->status == (int32_t)f->go.state) {
         manager_arrived(mgr);
@@ -237,7 +324,7 @@ int freezes_hear(struct supervisor *s, uint32_t node, bool from_parent, const vo
     if (len != sizeof w)
         return DDICT_EPROTO;
     memcpy(&w, payload, sizeof w);
-    if (w.state > FREEZE_FROZEN || w.manager >= s->managers)
+    if (w.state > FREEZE_FROZEN || w.goal > FREEZE_FROZEN || w.manager >= s->managers)
         return DDICT_EPROTO;
     if (from_parent && w.what == FREEZE_GO)
         node_go(s, &w);
@@ -245,6 +332,8 @@ int freezes_hear(struct supervisor *s, uint32_t node, bool from_parent, const vo
         manager_answer(s, &w);
     else if (!from_parent && w.what == FREEZE_ASK && w.state != FREEZE_CLOSED)
         ask_add(s, &w);
+    else if (!from_parent && w.what == FREEZE_WAS)
+        was_add(s->freezes, &w);
     else if (from_parent || w.what != FREEZE_AT)
         return DDICT_EPROTO;
     else if (w.id == s->freezes->epoch)

@@ -44,6 +44,10 @@ void lifecycle_become_head(struct supervisor *s) {
     handler(s, EVENT_HEAD, NULL);
 }
 
+void lifecycle_moved(struct supervisor *s) {
+    handler(s, EVENT_MOVED, NULL);
+}
+
 void lifecycle_check(struct supervisor *s) {
     handler(s, EVENT_CHANGE, NULL);
 }

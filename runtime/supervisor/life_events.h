@@ -9,11 +9,12 @@
 #include "supervisor.h"
 
 enum life_event {
-    EVENT_READY,  /* all nodes are ready */
-    EVENT_DRAIN,  /* stdin, SIGTERM, `ddict down`, or DRAIN of another node */
-    EVENT_END,    /* node 0: nobody needs the dictionary any more; others: END of node 0 */
-    EVENT_LOST,   /* a manager died, a node was lost, something could not start */
-    EVENT_HEAD,   /* the nodes before this one are gone */
+    EVENT_READY, /* all nodes are ready */
+    EVENT_DRAIN, /* stdin, SIGTERM, `ddict down`, or DRAIN of another node */
+    EVENT_END,   /* nobody needs the dictionary any more, or END of who decides */
+    EVENT_LOST,  /* a manager died, a node was lost, something could not start */
+    EVENT_HEAD,  /* the nodes before this one are gone */
+    EVENT_MOVED, /* another node decides than before: we, or our parent, which knows nothing of us */
     EVENT_CHANGE, /* a client left, statistics came, the record is written, ... */
     EVENT_SEEN_N
 };
@@ -33,6 +34,7 @@ void supervisor_end(struct supervisor *s);
 /* The first cause counts: s->text is why. */
 void supervisor_lost(struct supervisor *s, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+void lifecycle_moved(struct supervisor *s);
 void lifecycle_become_head(struct supervisor *s); /* we write the record */
 void lifecycle_check(struct supervisor *s);       /* the end may have waited for what has changed */
 

@@ -16,6 +16,7 @@
 #include "startup_output.h"
 #include "status_page.h"
 #include "supervisor.h"
+#include "takeover.h"
 #include "tasks.h"
 #include "watch.h"
 #include <base/clock.h>
@@ -27,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* node > 0: after its own time to drain is over it waits this long for END from node 0 */
+/* who does not decide: after its own time to drain is over it waits this long for END */
 #define ORPHAN_MS 2000u
 /* the head waits this long for the others to close first, so that DONE is not lost with the
  * connection */
@@ -100,7 +101,7 @@ static void ready_begin(struct supervisor *s, const struct drain_wish *wish) {
     status_page_set(s, STATUS_READY, "");
     log_info("ready: %u managers on this node, %u in all", s->local_n, s->managers);
     char id[33];
-    if (s->node_id == 0) /* before the answer that lets another start print `exists` */
+    if (control_decides(s)) /* before the answer that lets another start print `exists` */
         startup_print("ready id=%s managers=%u nodes=%u mem=%llu%s",
                       hex_format(id, s->identity.dict_id), s->managers, s->nodes,
                       (unsigned long long)s->total_bytes,
@@ -108,7 +109,7 @@ static void ready_begin(struct supervisor *s, const struct drain_wish *wish) {
     watch_start(s);
     grants_ready(s);
     clients_serve_parked(s);
-    if (s->node_id != 0)
+    if (!control_decides(s))
         return;
     record_start(s);
     results_start(s);
@@ -117,9 +118,18 @@ static void ready_begin(struct supervisor *s, const struct drain_wish *wish) {
 }
 
 /* --- DRAINING, SAVING --- */
+
+/* How much longer END is awaited. Who decides may be lost just now, and another one be found: but
+ * after a signal SIGKILL is next, for which nobody waits. */
+static unsigned orphan_ms(const struct supervisor *s) {
+    if (control_decides(s))
+        return 0;
+    return s->opt.replicas > 1 && s->reason != REASON_SIGNAL ? DD_TAKEOVER_MS : ORPHAN_MS;
+}
+
 static void drain_time_set(struct supervisor *s, int wait_ms) {
     s->lifecycle->drain_ms = wait_ms;
-    life_timer_arm(s, EVENT_DRAIN_LATE, (unsigned)wait_ms + (s->node_id > 0 ? ORPHAN_MS : 0));
+    life_timer_arm(s, EVENT_DRAIN_LATE, (unsigned)wait_ms + orphan_ms(s));
     control_drain(s, wait_ms); /* a node that has heard it already does not pass it on */
 }
 
@@ -138,7 +148,7 @@ static void drain_hurry(struct supervisor *s, const struct drain_wish *wish) {
         drain_time_set(s, wish->wait_ms);
 }
 
-/* Node 0: nobody uses the dictionary any more, or the time for it is over. */
+/* Who decides: nobody uses the dictionary any more, or the time for it is over. */
 static void drain_done(struct supervisor *s) {
     if (save_passes_last_begin(s))
         stage_enter(s, STAGE_SAVING); /* supervisor_end() follows */
@@ -147,18 +157,28 @@ static void drain_done(struct supervisor *s) {
 }
 
 static void drain_check(struct supervisor *s, const struct drain_wish *wish) {
-    if (s->node_id > 0)
+    if (!control_decides(s))
         control_drained(s);
-    else if (s->attached == 0 && control_all_drained(s))
+    else if (!takeover_waits(s) &&
+             ((s->attached == 0 && control_all_drained(s)) || is_late(s, EVENT_DRAIN_LATE)))
         drain_done(s);
 }
 
-static void drain_late(struct supervisor *s, const struct drain_wish *wish) {
-    if (s->node_id == 0) {
-        drain_done(s);
+static void drain_moved(struct supervisor *s, const struct drain_wish *wish) {
+    if (control_decides(s)) {
+        drain_time_set(s, s->lifecycle->drain_ms);
         return;
     }
-    if (s->opt.save) /* node 0 will send END, or be lost */
+    control_drain(s, s->lifecycle->drain_ms);
+    control_drained(s);
+}
+
+static void drain_late(struct supervisor *s, const struct drain_wish *wish) {
+    if (control_decides(s)) {
+        drain_check(s, wish);
+        return;
+    }
+    if (s->opt.save) /* who decides will send END, or be lost */
         return;
     supervisor_end(s);
     control_parent_late(s);
@@ -264,7 +284,8 @@ static void over_begin(struct supervisor *s) {
     stage_enter(s, STAGE_OVER);
     for (size_t i = 0; i < TIMER_N; i++)
         timer_clear(&s->timers, &s->lifecycle->timers[i].timer);
-    if (s->node_id != 0)
+    /* without replicas the loss of node 0 is all that the starter hears */
+    if (s->opt.replicas > 1 ? !control_is_head(s) : s->node_id != 0)
         return;
     if (s->was_ready) {
         report_print(s);
@@ -294,6 +315,7 @@ static event_handler *const handlers[STAGE_OVER + 1][EVENT_N] = {
     [STAGE_DRAINING] = {[EVENT_DRAIN] = drain_hurry,
                         [EVENT_END] = end_begin,
                         [EVENT_LOST] = ending_begin,
+                        [EVENT_MOVED] = drain_moved,
                         [EVENT_CHANGE] = drain_check,
                         [EVENT_DRAIN_LATE] = drain_late},
     [STAGE_SAVING] =

@@ -7,9 +7,9 @@
  *        |                    |
  *        +-------drain--------+              stdin, SIGTERM, `ddict down`, DRAIN of another node
  *                  v
- *               DRAINING                     no new clients; node 0 waits for those of all nodes,
- *                  |     \                   the others for its END
- *                  |   node 0 with --save
+ *               DRAINING                     no new clients; who decides waits for those of all
+ *                  |     \                   nodes, the others for its END
+ *                  |   who decides, with --save
  *                  |       v
  *                  |     SAVING              the last pass (save_passes.c)
  *                  |       |
@@ -26,8 +26,8 @@
  *        |                    |
  *        +------> OVER <------+              when clients had DD_DRAIN_GRACE_MS to see the end
  *
- * The head is node 0, or where that is gone the lowest node that lives (control.c). The status page
- * says READY, DRAINING, then GONE or LOST.
+ * Who decides is node 0, with --replicas=2 after its loss another one (election.h). The head is who decides, or where
+ * that is gone the lowest node that lives (control.c). The status page says READY, DRAINING, then GONE or LOST.
  */
 #ifndef DDICT_SUPERVISOR_LIFECYCLE_H
 #define DDICT_SUPERVISOR_LIFECYCLE_H

@@ -26,6 +26,7 @@
 #include "startup_output.h"
 #include "status_page.h"
 #include "supervisor.h"
+#include "takeover.h"
 #include "tasks.h"
 #include "transport.h"
 #include "wireup.h"
@@ -169,6 +170,7 @@ static void supervisor_close(void) {
     attach_counts_end(&s);
     figures_end(&s);
     tasks_end(&s);
+    takeover_end(&s);
     freezes_end(&s);
     new_backups_end(&s);
     coordinator_end(&s);

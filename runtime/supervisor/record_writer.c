@@ -37,13 +37,25 @@ struct unwritten_line {
 struct record_writer {
     struct unwritten_line *first, **last;
     unsigned n;
-    pid_t pid;    /* of the child that writes `first`; 0: none */
-    bool torn[2]; /* a line was cut short (disk full): the next one begins on a new line */
+    pid_t pid;       /* of the child that writes `first`; 0: none */
+    bool torn[2];    /* a line was cut short (disk full): the next one begins on a new line */
+    bool follows[2]; /* record_writer_follows(), and nothing was written since */
     bool warned[2], written[2];
 };
 
 static const char *file_path(const struct supervisor *s, enum written_file file) {
     return file == WRITE_RECORD ? s->opt.record : s->opt.summary;
+}
+
+/* In the child. */
+static bool last_line_is_cut(const char *path) {
+    char last = '\n';
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    bool cut = size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+    if (fd >= 0)
+        close(fd);
+    return cut;
 }
 
 /*
@@ -114,8 +126,10 @@ static void line_child(struct supervisor *s, const struct unwritten_line *l, pid
     for (int fd = 0; fd < 3; fd++)
         close(fd); /* so that the reader of ddictd's stdout sees its end when ddictd ends */
     close_range(3, ~0u, 0);
-    _exit(line_write(file_path(s, l->file), l->file == WRITE_RECORD, l->text, l->len,
-                     s->record_writer->torn[l->file]));
+    const struct record_writer *c = s->record_writer;
+    const char *path = file_path(s, l->file);
+    bool torn = c->torn[l->file] || (c->follows[l->file] && last_line_is_cut(path));
+    _exit(line_write(path, l->file == WRITE_RECORD, l->text, l->len, torn));
 }
 
 static void line_drop(struct record_writer *c) {
@@ -171,6 +185,11 @@ static void line_start(struct supervisor *s) {
     }
 }
 
+void record_writer_follows(struct supervisor *s) {
+    for (size_t i = 0; i < 2; i++)
+        s->record_writer->follows[i] = true;
+}
+
 int record_writer_init(struct supervisor *s) {
     s->record_writer = calloc(1, sizeof *s->record_writer);
     if (!s->record_writer)
@@ -207,7 +226,7 @@ void record_writer_reap(struct supervisor *s) {
     if (code)
         failure_tell(s, file, exit_code_text(code));
     else
-        c->written[file] = true;
+        c->written[file] = true, c->follows[file] = false;
     line_drop(c);
     line_start(s);
 }

@@ -6,6 +6,8 @@
 #include "supervisor.h"
 
 enum written_file { WRITE_RECORD, WRITE_SUMMARY };
+/* Another node wrote to these files before us, and may have ended within a line. */
+void record_writer_follows(struct supervisor *s);
 int record_writer_init(struct supervisor *s);
 /* Takes over text, and drops it where no such file was asked for. */
 void record_writer_write(struct supervisor *s, enum written_file file, char *text, size_t len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rendezvous.c - where the ranks of a step meet (MASTER_ADDR, MASTER_PORT). Rank 0 will listen
- * there, so the ddictd of its node reserves the port until rank 0's process ends, and tells node 0,
- * which tells the nodes that ask. A step that nobody asks for costs nothing; of too many the oldest
+ * there, so the ddictd of its node reserves the port until rank 0's process ends, and tells who
+ * decides, which tells the nodes that ask. A step that nobody asks for costs nothing; of too many the oldest
  * are forgotten.
  */
 #include "rendezvous.h"
@@ -30,7 +30,7 @@ struct rendezvous {
     int held;      /* descriptor that reserves the port; -1: not on this node, or no longer */
     struct io_handler life; /* rank 0's process; fd -1: none */
     bool asked;             /* we asked our parent */
-    uint8_t *wants;         /* [nodes], node 0: nodes that want to know; NULL: none */
+    uint8_t *wants;         /* [nodes], who decides: nodes that want to know; NULL: none */
 };
 
 static void rendezvous_port_release(struct rendezvous *r) {
@@ -138,7 +138,7 @@ static int rendezvous_open(struct rendezvous *r, int life) {
         }
     }
     log_debug("step %s meets at port %u", r->step, r->port);
-    if (s->node_id > 0)
+    if (!control_decides(s))
         control_rendezvous(s, UINT32_MAX, r->node, r->port, r->step);
     rendezvous_tell(r);
     return 0;
@@ -160,7 +160,7 @@ int rendezvous_ask(struct supervisor *s, const char *step, uint32_t rank, int li
         rendezvous_format(r, text, cap);
         return 1;
     }
-    if (s->node_id > 0 && !r->asked)
+    if (!control_decides(s) && !r->asked)
         control_rendezvous(s, UINT32_MAX, s->node_id, 0, step);
     r->asked = true;
     return 0;
@@ -170,7 +170,7 @@ int rendezvous_hear(struct supervisor *s, uint32_t from, uint32_t node, uint64_t
                     const char *text, size_t len) {
     char step[STEP_NAME_MAX] = "";
     if (len >= sizeof step || node >= s->nodes || port > UINT16_MAX ||
-        (port == 0 && s->node_id > 0))
+        (port == 0 && !control_decides(s)))
         return DDICT_EPROTO;
     memcpy(step, text, len);
     if (!step_name_is_valid(step))
@@ -191,6 +191,14 @@ int rendezvous_hear(struct supervisor *s, uint32_t from, uint32_t node, uint64_t
             r->wants[from] = 1;
     }
     return 0;
+}
+
+void rendezvous_below(struct supervisor *s) {
+    for (const struct rendezvous *r = s->rendezvous; r; r = r->next)
+        if (r->port && r->node == s->node_id)
+            control_rendezvous(s, UINT32_MAX, r->node, r->port, r->step);
+        else if (!r->port && r->asked)
+            control_rendezvous(s, UINT32_MAX, s->node_id, 0, r->step);
 }
 
 void rendezvous_end(struct supervisor *s) {

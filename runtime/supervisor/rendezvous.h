@@ -15,6 +15,8 @@ int rendezvous_ask(struct supervisor *s, const char *step, uint32_t rank, int li
 /* Another node's ddictd says it (port > 0), or asks. 0 or DDICT_EPROTO. */
 int rendezvous_hear(struct supervisor *s, uint32_t from, uint32_t node, uint64_t port,
                     const char *step, size_t len);
+/* takeover.h: say to who decides now where steps meet on this node, and ask again. */
+void rendezvous_below(struct supervisor *s);
 void rendezvous_end(struct supervisor *s);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * results.c - --results: `ddict results` is a child of node 0's ddictd. It is a client as any other
+ * results.c - --results: `ddict results` is a child of the ddictd that decides. It is a client as any other
  * from ready until it detaches: as the last client, or when the time to drain is over. If it dies it is
  * started again. Its stderr goes to the user as warnings.
  */
 #include "results.h"
 
+#include "control.h"
 #include "startup_output.h"
 #include "supervisor.h"
 #include <base/log.h>
@@ -133,7 +134,7 @@ static void again_fire(struct timer *t) {
 }
 
 void results_start(struct supervisor *s) {
-    if (!s->opt.results || s->node_id != 0)
+    if (!s->opt.results || !control_decides(s) || results.pid > 0)
         return;
     results.s = s;
     results.again.fire = again_fire;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * save_passes.c - the passes of --save, led by node 0: all nodes write at once, and a dump is
+ * save_passes.c - the passes of --save, led by who decides: all nodes write at once, and a dump is
  * published when all of them have. The first begins before the time limit of the job, early enough
  * to write what there is; others follow it, and the last begins when the last client has left.
  * Values that an earlier pass has written are not written again, so the last pass is short and fits
  * between SIGTERM and SIGKILL.
+ *
+ * Where another node decides from now on (takeover.h), a pass that was under way has failed: the
+ * nodes stop theirs, and a new one begins when it would have begun anyway.
  */
 #include "save_passes.h"
 
@@ -14,6 +17,7 @@
 #include "record.h"
 #include "startup_output.h"
 #include "supervisor.h"
+#include "takeover.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
@@ -49,6 +53,10 @@ static struct {
     /* The pass that runs, or ran last, began after the last client had left: it has all. */
     bool has_all;
     bool hurried;
+    /* others: our child makes a pass; another one is to follow, which who decides has asked for */
+    bool busy, next;
+    uint64_t hurry_at;      /* when SIGTERM came, by clock_ns(); 0: it did not */
+    bool took_over;         /* another node led the passes before; nobody knows what they were */
     struct save_word *got;  /* [nodes], of this pass; what 0: no answer yet */
     struct save_word total; /* of the last whole pass */
     time_t whole_at;        /* when it began; 0: there was none */
@@ -110,6 +118,8 @@ static void whole_format(char *text, size_t cap, const struct supervisor *s) {
         strftime(at, sizeof at, "%H:%M:%S", localtime_r(&passes.whole_at, &tm));
     if (passes.whole_at)
         snprintf(text, cap, "; %s has what was there at %s", s->opt.save, at);
+    else if (passes.took_over)
+        snprintf(text, cap, "; %s has what was saved before", s->opt.save);
     else
         snprintf(text, cap, "; %s",
                  s->opt.save_prefix ? "files that are there are whole"
@@ -172,6 +182,19 @@ static void passes_finish(struct supervisor *s) {
 
 /* --- passes --- */
 
+static struct save_word *got_ours(const struct supervisor *s) {
+    return &passes.got[s->node_id];
+}
+
+/* This node's part of a pass, or, where it still makes one for who decided before, when that is
+ * over. */
+static void ours_begin(struct supervisor *s) {
+    passes.next = passes.busy;
+    passes.busy = true;
+    if (!passes.next)
+        save_child_command(s, "pass");
+}
+
 static void children_tell(struct supervisor *s, enum save_what what) {
     struct save_word w = {.what = what, .pass = passes.pass};
     control_save(s, CONTROL_CHILDREN, &w, sizeof w);
@@ -179,7 +202,7 @@ static void children_tell(struct supervisor *s, enum save_what what) {
 
 static void pass_begin(struct supervisor *s) {
     passes.step = IDLE;
-    passes.waits = !coordinator_all_served(s);
+    passes.waits = takeover_waits(s) || !coordinator_all_served(s);
     if (passes.waits)
         return;
     passes.step = PASSING;
@@ -194,7 +217,7 @@ static void pass_begin(struct supervisor *s) {
     if (!passes.tick.pos)
         timer_arm(s, &passes.tick, DD_STEP_SAY_MS);
     children_tell(s, SAVE_PASS);
-    save_child_command(s, "pass");
+    ours_begin(s);
 }
 
 static void pass_over(struct supervisor *s, bool complete) {
@@ -280,7 +303,13 @@ static void size_known(struct supervisor *s, uint64_t bytes) {
 }
 
 void save_passes_answered(struct supervisor *s, const struct save_word *w) {
-    if (s->node_id > 0) {
+    bool next = passes.next;
+    passes.busy = passes.next = false;
+    if (next) {
+        ours_begin(s);
+        return;
+    }
+    if (!control_decides(s)) {
         struct save_word up = *w;
         up.what = SAVE_DONE;
         up.pass = passes.pass;
@@ -298,21 +327,22 @@ void save_passes_answered(struct supervisor *s, const struct save_word *w) {
         return;
     }
     case PASSING:
-        passes.got[0] = *w;
-        passes.got[0].what = SAVE_DONE;
+        *got_ours(s) = *w;
+        got_ours(s)->what = SAVE_DONE;
         answers_check(s);
         return;
     case PUBLISHING: {
+        struct save_word *ours = got_ours(s);
         uint64_t items = 0;
         for (uint32_t i = 0; i < s->nodes; i++)
             items += passes.got[i].items;
         bool ok = w->ok && w->items == items;
         if (!ok)
-            passes.got[0].ok = 0;
+            ours->ok = 0;
         if (!w->ok)
-            memcpy(passes.got[0].text, w->text, sizeof w->text);
+            memcpy(ours->text, w->text, sizeof w->text);
         else if (!ok)
-            snprintf(passes.got[0].text, sizeof passes.got[0].text,
+            snprintf(ours->text, sizeof ours->text,
                      "manifest.json has %llu items, and the nodes wrote %llu",
                      (unsigned long long)w->items, (unsigned long long)items);
         pass_over(s, ok);
@@ -334,14 +364,14 @@ int save_passes_hear(struct supervisor *s, bool from_parent, const void *payload
     if (from_parent) {
         if (w.what == SAVE_PASS) {
             passes.pass = w.pass;
-            save_child_command(s, "pass");
+            ours_begin(s);
         } else if (w.what == SAVE_STOP)
             save_child_stop();
         return 0;
     }
-    if (w.what != SAVE_DONE || w.node == 0 || w.node >= s->nodes)
+    if (w.what != SAVE_DONE || w.node >= s->nodes)
         return DDICT_EPROTO;
-    if (passes.step == PASSING && w.pass == passes.pass) {
+    if (control_decides(s) && passes.step == PASSING && w.pass == passes.pass) {
         passes.got[w.node] = w;
         answers_check(s);
     }
@@ -375,13 +405,13 @@ static void last_fire(struct timer *t) {
     if (passes.over || s->lost)
         return;
     if (passes.step != IDLE) {
-        if (passes.got[0].what == 0)
-            passes.got[0] = *save_child_progress(), passes.got[0].what = 0,
-            passes.got[0].text[0] = 0;
+        struct save_word *ours = got_ours(s);
+        if (ours->what == 0)
+            *ours = *save_child_progress(), ours->what = 0, ours->text[0] = 0;
         save_child_kill();
         if (passes.step == PUBLISHING) {
-            passes.got[0].ok = 0;
-            snprintf(passes.got[0].text, sizeof passes.got[0].text, "the time was over");
+            ours->ok = 0;
+            snprintf(ours->text, sizeof ours->text, "the time was over");
         }
         pass_over(s, false);
         return;
@@ -408,7 +438,7 @@ void save_passes_begin(struct supervisor *s) {
     if (!s->opt.save)
         return;
     passes.s = s;
-    if (s->node_id > 0)
+    if (!control_decides(s))
         return;
     passes.got = calloc(s->nodes, sizeof *passes.got);
     passes.early.fire = early_fire;
@@ -452,11 +482,14 @@ int save_passes_wait_ms(const struct supervisor *s, int wait_ms) {
 }
 
 void save_passes_hurry(struct supervisor *s) {
-    if (!s->opt.save || s->node_id > 0 || !passes.got || passes.over || passes.hurried)
+    if (!passes.hurry_at)
+        passes.hurry_at = clock_ns();
+    if (!s->opt.save || !control_decides(s) || !passes.got || passes.over || passes.hurried)
         return;
     int ms = s->opt.kill_wait_ms - (int)(END_MS + STOP_MS);
     if (s->opt.kill_wait_ms > 5 * DD_RECORD_MS)
         ms -= DD_RECORD_MS - (int)END_MS;
+    ms -= (int)((clock_ns() - passes.hurry_at) / 1000000);
     passes.hurried = true;
     timer_arm(s, &passes.budget, ms > (int)STOP_MS ? (uint64_t)ms : STOP_MS);
 }
@@ -472,7 +505,7 @@ void save_passes_lost(struct supervisor *s) {
         timer_clear(&s->timers, all[i]);
     save_child_kill();
     whole_format(more, sizeof more, s);
-    if (s->node_id > 0)
+    if (!control_decides(s))
         snprintf(more, sizeof more, "; %s has what was saved before", s->opt.save);
     snprintf(passes.said, sizeof passes.said, "NOT ALL WAS SAVED to %s: the dictionary was lost%s",
              s->opt.save, more);
@@ -487,6 +520,23 @@ void save_passes_lost(struct supervisor *s) {
     passes.took_ms = 0;
     if (passes.got && control_is_head(s))
         record_save(s, false, passes.said);
+}
+
+void save_passes_below(struct supervisor *s) {
+    if (passes.busy)
+        save_child_stop();
+}
+
+void save_passes_takeover(struct supervisor *s) {
+    if (!s->opt.save || s->stage < STAGE_READY || s->stage >= STAGE_ENDING || s->lost)
+        return;
+    save_passes_below(s);
+    passes.took_over = true;
+    /* one more than any node may have heard of */
+    passes.pass += 2;
+    save_passes_begin(s);
+    if (passes.hurry_at)
+        save_passes_hurry(s);
 }
 
 const char *save_passes_outcome(const struct supervisor *s) {

@@ -4,7 +4,7 @@
  * (SAVE 3).
  *
  *     save_child.c   the child of this node that writes
- *     save_passes.c  on node 0: when the nodes make a pass, its result, and the wait for the last
+ *     save_passes.c  on who decides: when the nodes make a pass, its result, and the wait for the last
  *                    one at the end
  */
 #ifndef DDICT_SUPERVISOR_SAVE_PASSES_H
@@ -46,14 +46,18 @@ void save_passes_begin(struct supervisor *s);
 void save_passes_answered(struct supervisor *s, const struct save_word *w); /* by our save child */
 /* 0 or DDICT_EPROTO */
 int save_passes_hear(struct supervisor *s, bool from_parent, const void *payload, size_t len);
-/* On node 0, when nobody uses the dictionary any more. True: the last pass runs, and
+/* On who decides, when nobody uses the dictionary any more. True: the last pass runs, and
  * supervisor_end() follows. */
 bool save_passes_last_begin(struct supervisor *s);
-/* On node 0, with --replicas=2: the dictionary goes on without this node, whose part of the pass that
+/* On who decides, with --replicas=2: the dictionary goes on without this node, whose part of the pass that
  * runs is not whole. */
 void save_passes_node_lost(struct supervisor *s, uint32_t node);
 void save_passes_served(struct supervisor *s); /* likewise: its keys are served by others now */
-void save_passes_hurry(struct supervisor *s);  /* SIGTERM: SIGKILL is next */
+/* takeover.h: another node decides now, or we do; then save_passes_served() follows when all have said
+ * what they have. */
+void save_passes_below(struct supervisor *s);
+void save_passes_takeover(struct supervisor *s);
+void save_passes_hurry(struct supervisor *s); /* SIGTERM: SIGKILL is next */
 /* How long clients may go on after SIGTERM, where wait_ms are wanted. */
 int save_passes_wait_ms(const struct supervisor *s, int wait_ms);
 void save_passes_lost(struct supervisor *s); /* the dictionary is lost */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tasks.c - --tasks N: the dictionary is of N processes that each come once (`ddict run` in the
- * tasks of a step: ELECTION 6), and ends with them. Each node counts those that came to it; node 0
- * hears the counts of all. When N have come and none is left it drains; also when none has been
+ * tasks of a step: ELECTION 6), and ends with them. Each node counts those that came to it; who
+ * decides hears the counts of all. When N have come and none is left it drains; also when none has been
  * here for DD_TASKS_ALONE_MS and some never came.
  */
 #include "tasks.h"
@@ -10,6 +10,7 @@
 #include "control.h"
 #include "life_events.h"
 #include "supervisor.h"
+#include "takeover.h"
 #include <base/error.h>
 #include <base/log.h>
 
@@ -22,9 +23,9 @@ struct task_count {
 struct tasks {
     struct supervisor *s;
     uint8_t *came;            /* a bit for each task: it came to this node */
-    struct task_count *nodes; /* [nodes]; ours on all, the others on node 0 */
+    struct task_count *nodes; /* [nodes]; ours on all, the others where all is decided */
     struct task_count all;    /* their sum */
-    struct timer alone;       /* node 0: runs while nobody is here */
+    struct timer alone;       /* who decides: runs while nobody is here */
 };
 
 static void tasks_over(struct supervisor *s) {
@@ -38,9 +39,11 @@ static void alone_fire(struct timer *t) {
     tasks_over(k->s);
 }
 
-/* Node 0: is it over? */
+/* Who decides: is it over? */
 static void tasks_check(struct tasks *k) {
     struct supervisor *s = k->s;
+    if (takeover_waits(s))
+        return;
     if (k->all.here > 0)
         timer_clear(&s->timers, &k->alone);
     else if (k->all.came >= s->opt.tasks)
@@ -60,7 +63,7 @@ static void count_set(struct tasks *k, uint32_t node, struct task_count to) {
 static void tasks_changed(struct tasks *k, uint32_t came, uint32_t here) {
     struct supervisor *s = k->s;
     count_set(k, s->node_id, (struct task_count){.came = came, .here = here});
-    if (s->node_id > 0)
+    if (!control_decides(s))
         control_tasks(s, came, here);
     else
         tasks_check(k);
@@ -81,8 +84,13 @@ int tasks_init(struct supervisor *s) {
 }
 
 void tasks_ready(struct supervisor *s) {
-    if (s->tasks && s->node_id == 0)
+    if (s->tasks && control_decides(s))
         tasks_check(s->tasks);
+}
+
+void tasks_below(struct supervisor *s) {
+    if (s->tasks)
+        control_tasks(s, s->tasks->nodes[s->node_id].came, s->tasks->nodes[s->node_id].here);
 }
 
 int tasks_join(struct supervisor *s, uint32_t task) {

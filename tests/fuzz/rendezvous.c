@@ -15,6 +15,10 @@ void control_rendezvous(struct supervisor *s, uint32_t to, uint32_t node, uint16
     fuzz_must((to < NODES || to == UINT32_MAX) && node < NODES && strlen(step) < STEP_NAME_MAX);
 }
 
+bool control_decides(const struct supervisor *s) {
+    return s->node_id == 0;
+}
+
 void clients_rendezvous_tell(struct supervisor *s, const char *step, const char *text) {
     fuzz_must(*text && strlen(text) < 128 && !strpbrk(step, " \n"));
 }

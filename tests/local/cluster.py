@@ -313,20 +313,26 @@ class Dictionary:
         self.nodes[i].proc.wait()
 
     def end(self, seconds=10.0):
-        """The line `drain` to node 0; its report. All that were not lost must end with 0."""
+        """The line `drain` to the first node that is left; the report. All that were not lost must end with 0."""
+        first = self.nodes[self.left()[0]]
         try:
-            self.nodes[0].write("drain\n")
+            first.write("drain\n")
         except (OSError, ValueError):  # it ends already
             pass
-        self.nodes[0].close_stdin()
+        first.close_stdin()
         for node in map(self.nodes.__getitem__, self.left()):
             code = node.wait(seconds)
             check(code == 0, "node %s: exit code %d, stderr %s" % (node.name, code, node.stderr()))
-        check(self.nodes[0].has("end"), "no line end: %r" % self.nodes[0].lines)
         return self.report()
 
+    def head(self):
+        """The node that has said the end; one alone does."""
+        said = [node for node in map(self.nodes.__getitem__, self.left()) if node.has("end")]
+        check(len(said) == 1, "the end was said by %d nodes: %r" % (len(said), [node.lines for node in self.nodes]))
+        return said[0]
+
     def report(self):
-        return json.loads(self.nodes[0].line("report", 1)[7:])
+        return json.loads(self.head().line("report", 1)[7:])
 
     def sockets(self):
         with open("/proc/net/unix") as f:

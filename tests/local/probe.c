@@ -590,11 +590,33 @@ static void meet(const char *step, unsigned rank) {
         continue;
 }
 
+/* task N: come as task N of --tasks, say "here", stay until stdin ends; or the code and the sentence */
+static void task(unsigned n) {
+    struct attach_msg m;
+    int fd = attach_connect(getenv("DDICT_NAME"), 5000);
+    attach_msg_init(&m, ATTACH_TASK);
+    m.manager = n;
+    int e = fd < 0 ? fd : attach_send(fd, &m, NULL, 0);
+    if (e == 0)
+        e = attach_recv(fd, &m, NULL, 0, 30000);
+    if (e < 0 || m.status < 0)
+        printf("%d %s\n", e < 0 ? e : m.status, e < 0 ? dd_errmsg() : m.text);
+    else
+        puts("here");
+    fflush(stdout);
+    while (e >= 0 && m.status == 0 && getchar() != EOF)
+        continue;
+}
+
 int main(int argc, char **argv) {
     const char *cmd = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
     if (argc == 4 && strcmp(cmd, "meet") == 0) {
         meet(argv[2], (unsigned)strtoul(argv[3], NULL, 10));
+        return 0;
+    }
+    if (argc == 3 && strcmp(cmd, "task") == 0) {
+        task((unsigned)strtoul(argv[2], NULL, 10));
         return 0;
     }
     value = malloc(512u << 20);

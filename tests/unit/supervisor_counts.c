@@ -12,6 +12,7 @@
 #include <supervisor/life_events.h>
 #include <supervisor/record.h>
 #include <supervisor/save_passes.h>
+#include <supervisor/takeover.h>
 #include <supervisor/tasks.h>
 
 #include <string.h>
@@ -65,6 +66,14 @@ bool election_steps_down(struct supervisor *sup) {
 void freezes_node_lost(struct supervisor *sup, uint32_t node) {
 }
 void save_passes_node_lost(struct supervisor *sup, uint32_t node) {
+}
+void takeover_node_lost(struct supervisor *sup, uint32_t node) {
+}
+bool takeover_waits(const struct supervisor *sup) {
+    return false;
+}
+bool takeover_note_keep(struct supervisor *sup, const struct note *n) {
+    return false;
 }
 void record_note(struct supervisor *sup, const struct note *n) {
 }
