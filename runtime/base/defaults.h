@@ -388,6 +388,12 @@
 #define DD_VOTE_LOST_MS DD_PEER_LOST_MS
 /* a backup that acknowledges nothing for so long, while something waits for it, is given up */
 #define DD_BACKUP_LOST_MS 4000
+/* bytes a second, at most, that a primary copies to a new backup: a quarter of what one connection
+ * takes at 10 Gbit/s, the rest is for changes; 64 GiB then take 4 minutes */
+#define DD_COPY_BYTES (256ull << 20)
+/* in one turn: so many bytes, about, and keys */
+#define DD_COPY_TURN (256u << 10)
+#define DD_COPY_KEYS 64u
 /* an owner without a second copy gets so many tries of a new one, on one node after the other, the
  * second so long after the first, and each after twice the time before, as far as 64 times */
 #define DD_BACKUP_TRIES  8u
@@ -400,12 +406,6 @@
 #define DD_BACKUP_LOOK_MS 200
 /* new backups that are filled at once from or on a node */
 #define DD_COPIES_AT_ONCE 2u
-/* bytes a second, at most, that a primary copies to a new backup: a quarter of what one connection
- * takes at 10 Gbit/s, the rest is for changes; 64 GiB then take 4 minutes */
-#define DD_COPY_BYTES (256ull << 20)
-/* in one turn: so many bytes, about, and keys */
-#define DD_COPY_TURN (256u << 10)
-#define DD_COPY_KEYS 64u
 
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
  * a request to its end, and asks it again; more than --restarts may be */

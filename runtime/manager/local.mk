@@ -21,7 +21,8 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/lanes.c runtime/manager/lanes.h \
   runtime/manager/main_loop.c runtime/manager/main_loop.h runtime/manager/manager.c \
   runtime/manager/manager.h runtime/manager/numa_bind.c runtime/manager/numa_bind.h \
-  runtime/manager/parked.c runtime/manager/parked.h runtime/manager/peer_client.c \
+  runtime/manager/parked.c runtime/manager/parked.h runtime/manager/peer_address.c \
+  runtime/manager/peer_address.h runtime/manager/peer_client.c \
   runtime/manager/pending.c runtime/manager/pending.h \
   runtime/manager/peer_client.h runtime/manager/peer_server.c runtime/manager/peer_server.h \
   runtime/manager/prefetch.c runtime/manager/prefetch.h runtime/manager/probe.c \

@@ -4,10 +4,8 @@
 
 #include "ledger.h"
 #include "supmsg.h"
-#include <base/shadow.h>
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <time.h>
 
@@ -23,20 +21,6 @@ void manager_tell(struct manager *m, struct sup_msg *s) {
         poll(&p, 1, left);
     if (e < 0)
         __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
-}
-
-int manager_addresses(const struct manager *m, uint32_t number, uint16_t port,
-                      struct sockaddr_storage addr[ADDRS_MAX]) {
-    const struct peer_address *at =
-        &m->setup->peers[port ? number % m->setup->nodes : shadow_slot(&m->setup->deal, number)];
-    for (int i = 0; i < at->naddr; i++) {
-        addr[i] = at->addr[i];
-        if (port && addr[i].ss_family == AF_INET6)
-            ((struct sockaddr_in6 *)(void *)&addr[i])->sin6_port = htons(port);
-        else if (port)
-            ((struct sockaddr_in *)(void *)&addr[i])->sin_port = htons(port);
-    }
-    return at->naddr;
 }
 
 bool manager_may_serve(const struct manager *m) {

@@ -219,11 +219,9 @@ struct manager {
     struct peer_server *later_at;
     unsigned laters;     /* how many have such a request */
     struct peer **peers; /* [managers], made at the first need */
-    /* [managers], with --replicas: the process that serves the keys of each */
-    struct primary_place {
-        uint32_t number;
-        uint16_t port; /* of the map, or 0 */
-    } * primaries;
+    /* [managers], with --replicas: number of the process that serves the keys of each */
+    uint32_t *primaries;
+    uint16_t *primary_ports;
     struct replica_backup *backup; /* of a shadow */
     /* of a primary that has a backup; the flight that is being run */
     struct replica_primary *primary;
@@ -269,13 +267,6 @@ struct manager {
 };
 
 struct sup_msg;
-/* The node of the process of this number (base/shadow.h). */
-static inline const char *manager_node(const struct manager *m, uint32_t number) {
-    return m->setup->peers[number % m->setup->nodes].node;
-}
-/* Where that process listens; port: of the map, or 0. Returns how many addresses. */
-int manager_addresses(const struct manager *m, uint32_t number, uint16_t port,
-                      struct sockaddr_storage addr[ADDRS_MAX]);
 /* Send a message to ddictd; waits while its socket is full. Stops the manager if ddictd has
  * ended. */
 void manager_tell(struct manager *m, struct sup_msg *s);

@@ -8,6 +8,7 @@
 #include "peer_client.h"
 
 #include "manager.h"
+#include "peer_address.h"
 #include <base/error.h>
 #include <base/log.h>
 
@@ -31,7 +32,7 @@ struct peer {
     unsigned n;
     unsigned turn;
     uint32_t where; /* number of the process that is asked: the primary of its keys */
-    uint16_t port;  /* of it in the map, or 0 */
+    uint16_t port;  /* likewise; 0: as the node infos say */
     bool moved;     /* that has changed: the connections to the one before end */
     /* with --replicas: since when it can not be reached, or has not answered since; 0: it can */
     uint64_t away_ns;
@@ -137,13 +138,14 @@ int peers_init(struct manager *m, const struct peer_ops *use) {
     m->peers = calloc(m->setup->managers, sizeof(struct peer *));
     m->primaries = calloc(m->setup->managers, sizeof *m->primaries);
     for (uint32_t i = 0; m->primaries && i < m->setup->managers; i++)
-        m->primaries[i].number = i; /* at the start */
-    return m->peers && m->primaries ? 0 : -ENOMEM;
+        m->primaries[i] = i; /* at the start */
+    m->primary_ports = calloc(m->setup->managers, sizeof *m->primary_ports);
+    return m->peers && m->primaries && m->primary_ports ? 0 : -ENOMEM;
 }
 
 /* --- to be asked again --- */
 static void peer_text(const struct peer *p, bool was_up, int code, char *text, size_t cap) {
-    snprintf(text, cap, "manager %u on %s %s: %s", p->id, manager_node(p->m, p->where),
+    snprintf(text, cap, "manager %u on %s %s: %s", p->id, peer_node(p->m->setup, p->where),
              was_up ? "is lost" : "can not be reached",
              code == -EBADMSG ? "what it sent was changed on its way" : dd_strerror(code));
 }
@@ -180,8 +182,8 @@ struct peer *peer_know(struct manager *m, uint32_t id) {
         return p;
     p->m = m;
     p->id = id;
-    p->where = m->primaries[id].number;
-    p->port = m->primaries[id].port;
+    p->where = m->primaries[id];
+    p->port = m->primary_ports[id];
     p->retry.fire = retry_fire;
     return m->peers[id] = p;
 }
@@ -189,9 +191,10 @@ struct peer *peer_know(struct manager *m, uint32_t id) {
 void peer_moved(struct manager *m, uint32_t id, uint32_t where, uint16_t port) {
     struct peer *p;
     if (!m->primaries || id >= m->setup->managers ||
-        (m->primaries[id].number == where && m->primaries[id].port == port))
+        (m->primaries[id] == where && m->primary_ports[id] == port))
         return;
-    m->primaries[id] = (struct primary_place){where, port};
+    m->primaries[id] = where;
+    m->primary_ports[id] = port;
     if (!(p = m->peers[id]))
         return;
     p->where = where;
@@ -224,11 +227,12 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
         return NULL;
     }
     if (p->n == 0) {
-        struct sockaddr_storage at[ADDRS_MAX];
-        int n = manager_addresses(m, p->where, p->port, at);
+        struct peer_address at;
         struct peer_link *first = p->link;
+        peer_address_find(m->setup, p->where, p->port, &at);
         *first = (struct peer_link){.peer = p};
-        *code = link_open(&first->link, &m->links, p->where, at, n, &peer_link_ops, first);
+        *code =
+            link_open(&first->link, &m->links, p->where, at.addr, at.naddr, &peer_link_ops, first);
         if (*code < 0) {
             peer_is_away(p);
             return NULL;
@@ -246,22 +250,22 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
 /* A further connection did not come up: go on without it. */
 static void link_reap(struct peer *p, struct peer_link *l) {
     log_line(LOG_LVL_WARN, "one more connection to manager %u on %s can not be opened: %s", p->id,
-             manager_node(p->m, p->where), dd_strerror(l->down));
+             peer_node(p->m->setup, p->where), dd_strerror(l->down));
     link_free(l->link);
     l->link = NULL;
 }
 
 void peer_more(struct peer *p) {
     struct manager *m = p->m;
-    struct sockaddr_storage at[ADDRS_MAX];
+    struct peer_address at;
     if (p->n != 1 || !p->heard || p->down || m->setup->connections < 2 ||
         !link_more_is_faster(p->link[0].link))
         return;
-    int n = manager_addresses(m, p->where, p->port, at);
+    peer_address_find(m->setup, p->where, p->port, &at);
     for (p->n = 1; p->n < m->setup->connections; p->n++) {
         struct peer_link *l = &p->link[p->n];
         *l = (struct peer_link){.peer = p};
-        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->where, at, n,
+        l->down = link_open_more(&l->link, p->link[0].link, &m->links, p->where, at.addr, at.naddr,
                                  &peer_link_ops, l);
         if (l->down < 0)
             link_reap(p, l);
@@ -390,7 +394,7 @@ static void peer_reap(struct peer *p) {
     peer_text(p, p->n > 0 && p->link[0].up, p->down, text, sizeof text);
     if (p->moved)
         snprintf(text, sizeof text, "the keys of manager %u are served on %s from now on", p->id,
-                 manager_node(m, p->where));
+                 peer_node(m->setup, p->where));
     bool known = p->away_ns && !p->moved;
     log_line(m->ending || known ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
     links_free(p);
@@ -434,5 +438,7 @@ void peers_end(struct manager *m) {
     free(m->peers);
     free(m->primaries);
     m->peers = NULL;
+    free(m->primary_ports);
     m->primaries = NULL;
+    m->primary_ports = NULL;
 }

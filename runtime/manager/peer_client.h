@@ -30,8 +30,8 @@ void peers_reap(struct manager *m);
 struct peer *peer_know(struct manager *m, uint32_t id); /* connects not; NULL: no memory */
 /* Send what is in peer_again() of any peer. */
 void peers_again(struct manager *m);
-/* The keys of this manager are served by the process of this number from now on (port: of the map, or
- * 0): all that is under way is asked again there. */
+/* The keys of this manager are served by the process of this number from now on: all that is under
+ * way is asked again there. */
 void peer_moved(struct manager *m, uint32_t id, uint32_t where, uint16_t port);
 /* Connects at the first need. NULL: *code says why. */
 struct peer *peer_get(struct manager *m, uint32_t id, int *code);

@@ -282,7 +282,10 @@ static int repl_clear(struct replica_in *in, const struct msg *r, const uint8_t 
 }
 
 static int repl_limit(struct replica_in *in, const struct msg *r, const uint8_t *key) {
-    int e = store_queue_limit(in->b->m->store, key, r->key_len, r->aux);
+    struct store *s = in->b->m->store;
+    struct store_queue q;
+    bool none = r->aux == 0 && !store_queue_look(s, key, r->key_len, key_hash(key, r->key_len), &q);
+    int e = none ? 0 : store_queue_limit(s, key, r->key_len, r->aux);
     in->done += e == 0;
     return e;
 }

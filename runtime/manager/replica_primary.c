@@ -10,6 +10,7 @@
 #include "replica_primary.h"
 
 #include "ledger.h"
+#include "peer_address.h"
 #include "replica_copy.h"
 #include "replica_flight.h"
 #include "requester.h"
@@ -93,7 +94,7 @@ static void primary_lost(struct replica_primary *p, const char *why) {
     s.id = m->setup->id;
     s.count = p->epoch;
     snprintf(s.text, sizeof s.text, "the backup of manager %u on %s %s", m->setup->id,
-             manager_node(m, p->backup), why);
+             peer_node(m->setup, p->backup), why);
     log_warn("%s", s.text);
     manager_tell(m, &s);
 }
@@ -279,7 +280,7 @@ static bool copy_go_on(struct replica_primary *p) {
         return store_find(s, c->key, c->key_len, &ref) < 0 || copy_item(p, 0, &ref);
     case SEND_LIMIT:
         c->step = c->anew ? SEND_MORE : SEND_FIRST;
-        if (!q.most)
+        if (!q.most && c->op != REPL_LIMIT) /* which a key without values keeps */
             return true;
         r = repl_of(p, REPL_LIMIT, c->key_len);
         r.aux = q.most;
@@ -529,7 +530,7 @@ static void fill_over(struct replica_primary *p) {
     s.count = p->epoch;
     p->filling.at = COPY_OVER;
     log_line(LOG_LVL_WARN, "the new backup of manager %u on %s has all", p->m->setup->id,
-             manager_node(p->m, p->backup));
+             peer_node(p->m->setup, p->backup));
     manager_tell(p->m, &s);
 }
 
@@ -593,7 +594,7 @@ static void primary_down(struct conn *c, void *arg, int code) {
     if (p->up)
         log_line(p->m->ending ? LOG_LVL_DEBUG : LOG_LVL_WARN,
                  "the connection to the backup of manager %u on %s has ended: %s", p->m->setup->id,
-                 manager_node(p->m, p->backup), dd_strerror(code));
+                 peer_node(p->m->setup, p->backup), dd_strerror(code));
     conn_free(c);
     p->conn = NULL;
     primary_forget(p);
@@ -604,12 +605,13 @@ static const struct conn_ops primary_ops = {
 
 static void primary_open(struct replica_primary *p) {
     struct manager *m = p->m;
-    struct sockaddr_storage at[ADDRS_MAX];
-    int n = manager_addresses(m, p->backup, p->port, at);
+    struct peer_address at;
+    peer_address_find(m->setup, p->backup, p->port, &at);
     struct conn_identity me = m->setup->identity;
     me.group = ++p->opened; /* the backup refuses one that comes up behind a later one */
     /* negative: again with the next tick */
-    conn_open(&p->conn, m->epoll_fd, &me, ROLE_REPLICA, p->backup, at, n, &primary_ops, p);
+    conn_open(&p->conn, m->epoll_fd, &me, ROLE_REPLICA, p->backup, at.addr, at.naddr, &primary_ops,
+              p);
 }
 
 /* --- time --- */

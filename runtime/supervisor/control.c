@@ -364,7 +364,7 @@ void control_drained(struct supervisor *s) {
 }
 
 void control_lost(struct supervisor *s) {
-    if (!s->control)
+    if (!s->control || s->leaves)
         return;
     for (struct ctl_conn *cc = s->control->conns; cc; cc = cc->next)
         if (cc == s->control->parent || is_below(cc, s->control->parent))
@@ -392,7 +392,7 @@ void control_stats_send(struct supervisor *s) {
     if (!c)
         return;
     c->gave = true;
-    if (!c->parent)
+    if (!c->parent || s->leaves)
         return;
     figures_send(s, c->parent);
     attach_counts_each(s, attach_count_send, c->parent);

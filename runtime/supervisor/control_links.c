@@ -76,10 +76,10 @@ void control_grant(struct supervisor *s, uint32_t node, uint32_t number) {
 }
 
 static enum control_from from_of(const struct ctl_conn *cc) {
-    return cc->votes                            ? FROM_VOTER
-           : cc == cc->s->control->parent       ? FROM_PARENT
-           : control_decides(cc->s)             ? FROM_CHILD
-                                                : FROM_ORPHAN;
+    return cc->votes                      ? FROM_VOTER
+           : cc == cc->s->control->parent ? FROM_PARENT
+           : control_decides(cc->s)       ? FROM_CHILD
+                                          : FROM_ORPHAN;
 }
 
 static int ctl_conn_message(struct conn *c, void *arg, const struct msg *m, void *payload) {

@@ -41,8 +41,7 @@ static bool is_another(const void *arg, uint32_t node) {
 }
 
 bool election_can_lose(const struct supervisor *s, uint32_t node) {
-    return s->election && is_under_way(s) &&
-           held_majority(s, &s->held->held, is_another, &node);
+    return s->election && is_under_way(s) && held_majority(s, &s->held->held, is_another, &node);
 }
 
 static void all_ask(struct supervisor *s) {
@@ -354,8 +353,9 @@ int election_init(struct supervisor *s) {
     e->counted = s->node_id == 0;
     e->timer.fire = look_fire;
     e->yes = calloc(s->nodes, sizeof *e->yes);
-    return e->yes && map_state_init(s, &e->best) == 0 && map_state_init(s, &e->heard) == 0 ? 0
-                                                                                           : -ENOMEM;
+    return e->yes && map_state_init(s, &e->best) == 0 && map_state_init(s, &e->heard) == 0
+               ? 0
+               : -ENOMEM;
 }
 
 void election_end(struct supervisor *s) {

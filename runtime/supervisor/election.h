@@ -15,16 +15,16 @@
 
 struct election {
     struct supervisor *s;
-    uint64_t term;    /* the newest that we know of: nothing older is accepted */
-    uint64_t since;   /* we decide since then, by our timers; 0: from the start */
-    uint64_t began;   /* looks: since when, by our timers */
-    uint64_t voted;   /* when we gave our vote to another, likewise; 0: not */
-    bool looks;       /* nobody decides, as far as we know */
-    bool stands;      /* ... and we have asked for votes in `term` */
-    bool counted;     /* who decides: a map of our term counts */
-    bool closed;      /* the connection of `before` ended */
-    uint32_t before;  /* who decided before, as we know */
-    bool *yes;        /* [nodes]: voted for us in `term` */
+    uint64_t term;                /* the newest that we know of: nothing older is accepted */
+    uint64_t since;               /* we decide since then, by our timers; 0: from the start */
+    uint64_t began;               /* looks: since when, by our timers */
+    uint64_t voted;               /* when we gave our vote to another, likewise; 0: not */
+    bool looks;                   /* nobody decides, as far as we know */
+    bool stands;                  /* ... and we have asked for votes in `term` */
+    bool counted;                 /* who decides: a map of our term counts */
+    bool closed;                  /* the connection of `before` ended */
+    uint32_t before;              /* who decided before, as we know */
+    bool *yes;                    /* [nodes]: voted for us in `term` */
     struct map_state best, heard; /* the newest of those that voted; of a message */
     struct timer timer;
 };

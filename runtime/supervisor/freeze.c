@@ -243,6 +243,8 @@ static struct freeze_word was_word(const struct freezes *f) {
 }
 
 void freezes_below(struct supervisor *s) {
+    asks_drop_all(&s->freezes->asks); /* we may have decided before; they are asked again */
+    s->freezes->moving = false;
     struct freeze_word w = was_word(s->freezes);
     control_freeze(s, CONTROL_PARENT, &w, sizeof w);
     for (const struct freeze_ask *a = s->freezes->ours.first; a; a = a->next)

@@ -27,7 +27,6 @@ int freezes_hear(struct supervisor *s, uint32_t node, bool from_parent, const vo
                  size_t len);
 /* A shadow of later has all: it comes to the state of the others. */
 void freezes_shadow_filled(struct local_manager *mgr);
-/* What is under way goes on without it: a shadow of this node; node 0: a node. */
 /* What is under way goes on without it: a shadow of this node; who decides: a node. */
 void freezes_shadow_lost(struct local_manager *mgr);
 void freezes_node_lost(struct supervisor *s, uint32_t node);

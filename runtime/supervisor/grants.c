@@ -52,7 +52,8 @@ static void suspend(struct supervisor *s, bool suspended) {
     clients_page(s);
     if (suspended)
         log_warn("%s has not answered for %u s: this node serves nothing until it does",
-                 control_decides(s) ? "a majority of the nodes" : "who decides", DD_LEASE_MS / 1000);
+                 control_decides(s) ? "a majority of the nodes" : "who decides",
+                 DD_LEASE_MS / 1000);
     else
         log_info("it was answered: this node serves again");
     if (!suspended)

@@ -15,7 +15,8 @@
 #define GRANT_BEATS 32u
 
 struct grant_ask { /* a beat of another node */
-    uint32_t number, round; /* to be answered when a majority has answered this round; number 0: none */
+    uint32_t number,
+        round; /* to be answered when a majority has answered this round; number 0: none */
 };
 struct grants {
     struct supervisor *s;
@@ -27,7 +28,7 @@ struct grants {
     uint64_t lease;             /* serve until then; 0: our managers are not ready */
     bool suspended;
     /* who decides */
-    uint32_t round, reached;          /* the last one, and the last that a majority answered; from 1 */
+    uint32_t round, reached; /* the last one, and the last that a majority answered; from 1 */
     uint64_t round_sent[GRANT_BEATS]; /* by round */
     uint64_t round_at;                /* of the last one, by our timers */
     uint32_t *answered;               /* [nodes]: their last round */
@@ -54,7 +55,8 @@ void grants_end(struct supervisor *s);
 /* --- who decides --- */
 void grants_decide(struct supervisor *s); /* we do from now on */
 void grants_round(struct supervisor *s);  /* each beat */
-void grants_asked(struct supervisor *s, uint32_t node, uint32_t number); /* a node has sent this beat */
+void grants_asked(struct supervisor *s, uint32_t node,
+                  uint32_t number); /* a node has sent this beat */
 void grants_answered(struct supervisor *s, uint32_t node, uint32_t round);
 
 #endif

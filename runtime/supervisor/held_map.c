@@ -40,7 +40,8 @@ static bool same_voters(const struct supervisor *s, const struct map_state *m) {
     return true;
 }
 
-bool map_is_newer(const struct supervisor *s, const struct map_state *a, const struct map_state *b) {
+bool map_is_newer(const struct supervisor *s, const struct map_state *a,
+                  const struct map_state *b) {
     if (a->term != b->term)
         return a->term > b->term;
     return a->version != b->version ? a->version > b->version
@@ -51,8 +52,8 @@ bool map_is_newer(const struct supervisor *s, const struct map_state *a, const s
 static void voters_set(const struct supervisor *s, struct map_state *m) {
     uint32_t left = 0;
     for (uint32_t i = 0; i < s->nodes; i++) {
-        m->nodes[i] = (uint8_t)((m->nodes[i] & MAP_LOST) |
-                                (m->nodes[i] & MAP_VOTES ? MAP_VOTED : 0));
+        m->nodes[i] =
+            (uint8_t)((m->nodes[i] & MAP_LOST) | (m->nodes[i] & MAP_VOTES ? MAP_VOTED : 0));
         left += !(m->nodes[i] & MAP_LOST);
     }
     for (uint32_t i = 0; i < s->nodes; i++)
@@ -202,7 +203,8 @@ static void map_hold(struct supervisor *s) {
 }
 
 static void propose_run(struct io_deferred *d) {
-    struct held_map *h = (struct held_map *)(void *)((char *)d - offsetof(struct held_map, propose));
+    struct held_map *h =
+        (struct held_map *)(void *)((char *)d - offsetof(struct held_map, propose));
     struct supervisor *s = h->s;
     if (!h->changed || h->waits || !control_decides(s) || s->stage >= STAGE_ENDING)
         return;

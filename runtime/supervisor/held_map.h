@@ -12,13 +12,13 @@
 #include "supervisor.h"
 
 enum map_node { /* bits of a node */
-    MAP_LOST = 1,
-    MAP_VOTES = 2,
-    MAP_VOTED = 4 /* it was a voter of the map from which this one was made */
+                MAP_LOST = 1,
+                MAP_VOTES = 2,
+                MAP_VOTED = 4 /* it was a voter of the map from which this one was made */
 };
 struct map_state {
-    uint64_t term, version; /* of who proposed it last; grows with each change */
-    uint8_t *nodes;         /* [nodes]: enum map_node */
+    uint64_t term, version;   /* of who proposed it last; grows with each change */
+    uint8_t *nodes;           /* [nodes]: enum map_node */
     struct owner_place *rows; /* [managers] */
 };
 struct map_name { /* payload of CTL_HELD and of CTL_MAP */
@@ -28,12 +28,12 @@ struct map_name { /* payload of CTL_HELD and of CTL_MAP */
 struct held_map {
     struct supervisor *s;
     struct map_state held;
-    uint8_t *lost;          /* [nodes]: by the map that counts */
-    uint64_t counts_term;   /* of the map that counts */
-    struct map_state next;  /* who decides: as it has decided last; else as what counts */
-    bool changed;           /* ... which is not held by anybody yet */
-    bool waits;             /* who decides: `held` does not count yet */
-    bool *holders;          /* [nodes]: who holds it, as we know */
+    uint8_t *lost;         /* [nodes]: by the map that counts */
+    uint64_t counts_term;  /* of the map that counts */
+    struct map_state next; /* who decides: as it has decided last; else as what counts */
+    bool changed;          /* ... which is not held by anybody yet */
+    bool waits;            /* who decides: `held` does not count yet */
+    bool *holders;         /* [nodes]: who holds it, as we know */
     struct io_deferred propose;
     uint64_t *drops; /* [managers]: the epoch in which we have asked to drop the backup; 0: not */
 };
@@ -65,8 +65,7 @@ int map_state_init(const struct supervisor *s, struct map_state *m); /* -ENOMEM 
 void map_state_free(struct map_state *m);
 void map_state_copy(const struct supervisor *s, struct map_state *to, const struct map_state *from);
 /* Also the same one, where a is known to count: then the voters before it do not matter any more. */
-bool map_is_newer(const struct supervisor *s, const struct map_state *a,
-                  const struct map_state *b);
+bool map_is_newer(const struct supervisor *s, const struct map_state *a, const struct map_state *b);
 
 /* Who decides proposes that one, in a term that is not older than any that we know. */
 void held_map_take(struct supervisor *s, struct map_state *m);

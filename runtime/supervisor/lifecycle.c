@@ -173,6 +173,13 @@ static void drain_moved(struct supervisor *s, const struct drain_wish *wish) {
     control_drained(s);
 }
 
+/* Another node leads the last pass now. */
+static void saving_moved(struct supervisor *s, const struct drain_wish *wish) {
+    stage_enter(s, STAGE_DRAINING);
+    drain_time_set(s, s->lifecycle->drain_ms);
+    drain_check(s, wish);
+}
+
 static void drain_late(struct supervisor *s, const struct drain_wish *wish) {
     if (control_decides(s)) {
         drain_check(s, wish);
@@ -318,8 +325,10 @@ static event_handler *const handlers[STAGE_OVER + 1][EVENT_N] = {
                         [EVENT_MOVED] = drain_moved,
                         [EVENT_CHANGE] = drain_check,
                         [EVENT_DRAIN_LATE] = drain_late},
-    [STAGE_SAVING] =
-        {[EVENT_DRAIN] = drain_hurry, [EVENT_END] = end_begin, [EVENT_LOST] = ending_begin},
+    [STAGE_SAVING] = {[EVENT_DRAIN] = drain_hurry,
+                      [EVENT_MOVED] = saving_moved,
+                      [EVENT_END] = end_begin,
+                      [EVENT_LOST] = ending_begin},
     [STAGE_ENDING] = {[EVENT_HEAD] = head_begin_early,
                       [EVENT_CHANGE] = stats_check,
                       [EVENT_STATS_LATE] = stats_late},

@@ -43,9 +43,11 @@ ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la li
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
   tests/unit/manager_forwards tests/unit/manager_ledger tests/unit/manager_results \
-  tests/unit/manager_backup tests/unit/manager_moved tests/unit/manager_replicas \
+  tests/unit/manager_backup tests/unit/manager_copy tests/unit/manager_moved \
+  tests/unit/manager_replicas \
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
+  tests/unit/supervisor_election \
   tests/unit/supervisor_new_backup tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
@@ -83,7 +85,11 @@ tests_unit_manager_moved_SOURCES = tests/unit/manager_moved.c tests/unit/unit.h 
   $(manager_sources)
 tests_unit_manager_moved_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_moved_LDADD = $(tests_unit_manager_backup_LDADD)
-tests_unit_manager_replicas_SOURCES = tests/unit/manager_replicas.c tests/unit/unit.h \
+tests_unit_manager_copy_SOURCES = tests/unit/manager_copy.c tests/unit/sides.h tests/unit/unit.h \
+  $(manager_sources)
+tests_unit_manager_copy_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
+tests_unit_manager_copy_LDADD = $(tests_unit_manager_backup_LDADD)
+tests_unit_manager_replicas_SOURCES = tests/unit/manager_replicas.c tests/unit/sides.h tests/unit/unit.h \
   $(manager_sources)
 tests_unit_manager_replicas_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_replicas_LDADD = $(tests_unit_manager_backup_LDADD)
@@ -105,8 +111,13 @@ tests_unit_supervisor_counts_SOURCES = tests/unit/supervisor_counts.c tests/unit
 tests_unit_supervisor_counts_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_unit_supervisor_counts_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_replicas_SOURCES = tests/unit/supervisor_replicas.c tests/unit/unit.h \
-  runtime/supervisor/coordinator.c runtime/supervisor/election.c runtime/supervisor/grants.c \
-  runtime/supervisor/held_map.c runtime/supervisor/owner_map.c
+  runtime/supervisor/coordinator.c runtime/supervisor/grants.c runtime/supervisor/held_map.c \
+  runtime/supervisor/owner_map.c
+tests_unit_supervisor_election_SOURCES = tests/unit/supervisor_election.c tests/unit/unit.h \
+  runtime/supervisor/coordinator.c runtime/supervisor/election.c runtime/supervisor/held_map.c \
+  runtime/supervisor/owner_map.c
+tests_unit_supervisor_election_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_election_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \

@@ -60,6 +60,12 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
             shadow_lost(mgr, why);
             return;
         }
+        if (m->status < 0 && mgr->deaths > 0) {
+            char why[sizeof m->text + 32];
+            snprintf(why, sizeof why, "can not start again: %s", m->text);
+            if (process_moves(mgr, why))
+                return;
+        }
         if (m->status < 0) {
             supervisor_lost(s, "%s on node %s can not start%s: %s", mgr->name, s->node,
                             mgr->deaths > 0 ? " again" : "", m->text);
@@ -159,6 +165,11 @@ static void manager_died(struct local_manager *mgr, int status) {
     if (mgr->given_up || shadow_can_go(mgr)) {
         shadow_lost(mgr, mgr->death);
         shadow_forget(mgr);
+        return;
+    }
+    if (process_moves(mgr, mgr->death)) {
+        if (mgr->shadow)
+            shadow_forget(mgr);
         return;
     }
     manager_stats_rescue(mgr);

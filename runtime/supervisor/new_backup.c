@@ -172,6 +172,27 @@ bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
     return true;
 }
 
+/* All keys that are served here are as a whole elsewhere. */
+static bool node_can_leave(const struct supervisor *s) {
+    for (uint32_t i = 0; i < s->managers; i++) {
+        const struct owner_place *row = &s->owner_map[i];
+        if (deal_owns(&s->deal, i) && row->primary % s->nodes == s->node_id &&
+            (row->backup == SHADOW_NONE || !row->whole))
+            return false;
+    }
+    return true;
+}
+
+bool node_leave(struct supervisor *s, const char *why) {
+    if (!s->owner_map || control_decides(s) || s->lost || s->stage < STAGE_READY ||
+        s->stage >= STAGE_ENDING || !node_can_leave(s))
+        return false;
+    s->leaves = true;
+    supervisor_lost(s, "%s: the others go on without node %s", why, s->node);
+    control_done(s); /* nobody awaits our figures */
+    return true;
+}
+
 /* --- who decides: where --- */
 static void load_add(struct supervisor *s, const struct owner_place *row) {
     struct node_load *load = s->new_backups->load;

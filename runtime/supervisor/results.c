@@ -141,12 +141,19 @@ void results_start(struct supervisor *s) {
     results_child_start(s);
 }
 
+void results_below(struct supervisor *s) {
+    if (results.s)
+        timer_clear(&s->timers, &results.again);
+    if (results.pid > 0)
+        kill(results.pid, SIGKILL);
+}
+
 void results_reap(struct supervisor *s) {
     int status;
     if (results.pid <= 0 || waitpid(results.pid, &status, WNOHANG) != results.pid)
         return;
     results.pid = 0;
-    if (s->stage != STAGE_READY)
+    if (s->stage != STAGE_READY || !control_decides(s))
         return;
     if (results.tries >= TRIES)
         startup_print("warn results are not written to %s any more", s->opt.results);

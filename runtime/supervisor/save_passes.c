@@ -75,6 +75,12 @@ static void timer_arm(struct supervisor *s, struct timer *t, uint64_t ms) {
         log_warn("no memory for a deadline");
 }
 
+static void timers_stop(struct supervisor *s) {
+    struct timer *all[] = {&passes.early, &passes.tick, &passes.budget, &passes.last};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        timer_clear(&s->timers, all[i]);
+}
+
 /* --- results --- */
 
 /* A line of the record for each finished pass. */
@@ -173,9 +179,7 @@ static void warning_print(bool fails, const char *text) {
 }
 
 static void passes_finish(struct supervisor *s) {
-    struct timer *all[] = {&passes.early, &passes.tick, &passes.budget, &passes.last};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        timer_clear(&s->timers, all[i]);
+    timers_stop(s);
     passes.over = true;
     supervisor_end(s);
 }
@@ -500,9 +504,7 @@ void save_passes_lost(struct supervisor *s) {
     char more[300];
     passes.s = s;
     passes.over = true;
-    struct timer *all[] = {&passes.early, &passes.tick, &passes.budget, &passes.last};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        timer_clear(&s->timers, all[i]);
+    timers_stop(s);
     save_child_kill();
     whole_format(more, sizeof more, s);
     if (!control_decides(s))
@@ -525,6 +527,11 @@ void save_passes_lost(struct supervisor *s) {
 void save_passes_below(struct supervisor *s) {
     if (passes.busy)
         save_child_stop();
+    timers_stop(s); /* we may have decided before */
+    free(passes.got);
+    passes.got = NULL;
+    passes.step = IDLE;
+    passes.final = passes.again = passes.stopped = passes.hurried = passes.waits = false;
 }
 
 void save_passes_takeover(struct supervisor *s) {

@@ -8,6 +8,7 @@
 
 #include "freeze.h"
 #include "life_events.h"
+#include "new_backup.h"
 #include "owner_map.h"
 #include <base/log.h>
 
@@ -37,6 +38,23 @@ void shadow_lost(struct local_manager *mgr, const char *why) {
     owner_map_backup_lost(s, mgr->id, s->owner_map[mgr->id].epoch, text);
 }
 
+bool process_moves(struct local_manager *mgr, const char *how) {
+    char why[512];
+    snprintf(why, sizeof why, "%s on node %s %.150s", mgr->name, mgr->s->node, how);
+    if (!mgr->shadow)
+        return node_leave(mgr->s, why);
+    if (mgr->given_up || !process_serves(mgr))
+        return false;
+    mgr->given_up = mgr->moved = true;
+    if (!primary_give_up(mgr->s, mgr->id, why)) {
+        mgr->given_up = mgr->moved = false;
+        return false;
+    }
+    log_warn("%s: its backup takes its place", why);
+    freezes_shadow_lost(mgr);
+    return true;
+}
+
 void shadow_kill(struct local_manager *mgr) {
     mgr->given_up = true;
     freezes_shadow_lost(mgr);
@@ -58,7 +76,8 @@ void shadows_look(struct supervisor *s) {
             mgr->filling = false;
             freezes_shadow_filled(mgr);
         }
-        if (place->primary == mgr->number && mgr->given_up && !shadow_find(s, mgr->number))
+        if (place->primary == mgr->number && mgr->given_up && !mgr->moved &&
+            !shadow_find(s, mgr->number))
             supervisor_lost(s,
                             "manager %u is lost with its node, and %s on node %s was lost before",
                             mgr->id, mgr->name, s->node);

@@ -11,6 +11,9 @@ bool process_serves(const struct local_manager *mgr);
 bool shadow_can_go(const struct local_manager *mgr);
 /* Such a one is lost: it has no next life, and the map loses it. why: "died (signal 9)". */
 void shadow_lost(struct local_manager *mgr, const char *why);
+/* It serves keys and has no next life; how: "died (signal 9)". True: others serve them from now on; a
+ * shadow is given up, a manager takes its node along. */
+bool process_moves(struct local_manager *mgr, const char *how);
 /* The one of this number that is not given up, or NULL. */
 struct local_manager *shadow_find(struct supervisor *s, uint32_t number);
 /* It has no next life. */

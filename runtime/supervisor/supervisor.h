@@ -60,6 +60,7 @@ struct local_manager { /* one manager or shadow of this node, as ddictd sees it 
     bool ready, gone, has_stats;
     bool given_up; /* a shadow that is lost or not needed any more: it is not started again */
     bool late;     /* a shadow that was started behind the start */
+    bool moved;    /* a shadow that served, was lost, and has a whole backup to take its place */
     bool filling;  /* such a one, and the map does not say yet that it has all */
     bool freezes;  /* it has not answered the last FREEZE */
     /* shared with the manager; outlives it */
@@ -68,7 +69,7 @@ struct local_manager { /* one manager or shadow of this node, as ddictd sees it 
     struct results *results; /* likewise; NULL on one node, too */
     int arena_fd, arena_ro_fd, spill_fd, spill_ro_fd, listen_fd; /* spill: -1 without --spill */
     uint16_t port;
-    uint64_t budget; /* of its arena */
+    uint64_t budget;                     /* of its arena */
     struct io_handler sock;              /* our end of the pair; fd -1: closed */
     struct unsent *unsent, **unsent_end; /* messages that did not fit into the socket */
     struct manager_stats stats;          /* the last answer to SUP_STATS */
@@ -149,6 +150,7 @@ struct supervisor {
     struct timers timers;
     enum stage stage;
     bool was_ready, lost;
+    bool leaves; /* lost here alone: the others have all, and go on */
     /* the wire-up over PMIx went well, but the node infos say that this start ends here */
     bool ends_after_wireup;
     char text[512];                   /* why it is lost */
@@ -172,7 +174,7 @@ struct supervisor {
      * `local`; without --replicas none */
     struct local_manager *shadows;
     unsigned shadows_n, shadows_max; /* those of later come behind; max: there is memory for */
-    struct numa_map places; /* of the managers */
+    struct numa_map places;          /* of the managers */
     /* memlimit_kills() before there were managers, and the managers among those since */
     uint64_t memory_kills;
     /* map of this node's GPUs, once somebody asked; 0: not yet, or a negative code */

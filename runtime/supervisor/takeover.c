@@ -109,7 +109,10 @@ void takeover_begin(struct supervisor *s) {
 void takeover_below(struct supervisor *s) {
     if (s->stage >= STAGE_ENDING)
         return;
+    free(takeover.left);
+    takeover.left = NULL;
     notes_give(s);
+    results_below(s);
     tasks_below(s);
     rendezvous_below(s);
     freezes_below(s);

@@ -89,8 +89,10 @@ void tasks_ready(struct supervisor *s) {
 }
 
 void tasks_below(struct supervisor *s) {
-    if (s->tasks)
-        control_tasks(s, s->tasks->nodes[s->node_id].came, s->tasks->nodes[s->node_id].here);
+    if (!s->tasks)
+        return;
+    timer_clear(&s->timers, &s->tasks->alone); /* we may have decided before */
+    control_tasks(s, s->tasks->nodes[s->node_id].came, s->tasks->nodes[s->node_id].here);
 }
 
 int tasks_join(struct supervisor *s, uint32_t task) {

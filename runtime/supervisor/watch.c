@@ -20,6 +20,7 @@
 #include <base/log.h>
 #include <base/process.h>
 
+#include <signal.h>
 #include <stdio.h>
 
 #define SLOWED "its memory is above memory.high, and the kernel slows it"
@@ -92,9 +93,13 @@ static void manager_check(struct local_manager *mgr, uint64_t now) {
     mgr->silent = true;
     if (ms < limit_ms(state, slowed))
         return;
+    char text[160];
+    snprintf(text, sizeof text, "has not answered for %u s: %s", (unsigned)(ms / 1000), why);
+    if (process_moves(mgr, text)) {
+        kill(mgr->pid, SIGKILL);
+        return;
+    }
     if (shadow_can_go(mgr)) {
-        char text[160];
-        snprintf(text, sizeof text, "has not answered for %u s: %s", (unsigned)(ms / 1000), why);
         shadow_lost(mgr, text);
         shadow_kill(mgr);
         return;

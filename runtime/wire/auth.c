@@ -122,9 +122,8 @@ int auth_hello_check(const struct auth_hello *h, const struct conn_identity *me,
     if (h->protocol != PROTOCOL_VERSION)
         return DDICT_EVERSION;
     if (memcmp(h->dict_id, me->dict_id, sizeof h->dict_id) != 0 || h->to != me->self ||
-        (h->role < ROLE_DATA || h->role > ROLE_VOTE) ||
-        (h->role == ROLE_MORE && h->group == 0) || !wire_known(h->wire) ||
-        !key_of(me, h->role, h->from))
+        (h->role < ROLE_DATA || h->role > ROLE_VOTE) || (h->role == ROLE_MORE && h->group == 0) ||
+        !wire_known(h->wire) || !key_of(me, h->role, h->from))
         return DDICT_EAUTH;
     uint32_t ours = wire_of(me), mode = (h->wire & AUTH_MODE) > (ours & AUTH_MODE)
                                             ? h->wire & AUTH_MODE

@@ -126,7 +126,8 @@ int sealed_read(struct conn *c, size_t *room) {
 static int conn_tampered(struct conn *c) {
     log_warn("what comes from %s %u is not what it sent: somebody on the network changes it or "
              "sends it again; nothing of that was taken, and the connection is closed",
-             c->hs.role == ROLE_CONTROL || c->hs.role == ROLE_VOTE ? "node" : "manager", c->hs.peer);
+             c->hs.role == ROLE_CONTROL || c->hs.role == ROLE_VOTE ? "node" : "manager",
+             c->hs.peer);
     return -EBADMSG;
 }
 

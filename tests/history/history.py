@@ -293,20 +293,20 @@ class Round:
 
     def recoveries(self, calls):
         """For each death of a manager, in ms: from the kill to the end of the first call that began behind it and that this manager has answered; None: there was none."""
-        answers = {}
+        answers, asked = {}, {c.owner for c in calls}
         for c in calls:
             if c.ended is not None and c.code not in linear.OPEN and c.code not in linear.NOTHING and c.verb not in (linear.GET, linear.HAS):  # these are read in place
                 answers.setdefault(c.owner, []).append((c.began, c.ended))
         return [min(((ended - killed) / 1e6 for began, ended in answers.get(number, []) if began > killed and ended > gone), default=None) for killed, gone, number in self.deaths]
 
     def replaced(self, calls):
-        """For each manager of a lost node, in ms: from the loss to the first answer of who took its place; None: there was none."""
-        answers = {}
+        """For each manager of a lost node whose keys were ever asked for, in ms: from the loss to the first answer of who took its place; None: there was none."""
+        answers, asked = {}, {c.owner for c in calls}
         for c in calls:
             if c.ended is not None and c.code not in linear.OPEN and c.code not in linear.NOTHING and c.how != linear.MANY:  # which wait for other keys, too
                 answers.setdefault(c.owner, []).append(c.ended)
         # what ends just behind the loss was answered before it
-        return [min(((ended - when) / 1e6 for ended in answers.get(number, []) if ended > gone + 100e6), default=None) for when, gone, number in self.losses]
+        return [min(((ended - when) / 1e6 for ended in answers.get(number, []) if ended > gone + 100e6), default=None) for when, gone, number in self.losses if number in asked]
 
     def calls(self):
         return [c for path in self.files if os.path.exists(path) for c in linear.read_file(path)]
@@ -357,9 +357,9 @@ RECOVERED = []  # ms
 REPLACED = []   # ms
 
 
-def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, emptied=False, loses=0, replicas=REPLICAS,
+def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem="32M", args=(), env=None, link=None, may_end=False, ballast=0, emptied=False, loses=0, lost=1, replicas=REPLICAS,
             **how):
-    """A dictionary for so long; what it was. loses: then a node is lost, and the others go on for so long."""
+    """A dictionary for so long; what it was. loses: then a node is lost, and the others go on for so long; lost: so many times, when each key has two copies again."""
     if replicas > 1 and nodes > 1:
         args = [*args, "--replicas", str(replicas)]
     folder = tempfile.mkdtemp(prefix="ddict-history-", dir=BUILD)
@@ -371,9 +371,12 @@ def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem
             r = Round(d, folder, rng, link, managers=managers, **how)
             try:
                 lived = r.run(seconds, nemeses, pace)
-                if lived and loses:
-                    r.do("node_lost")
-                    lived = r.run(loses, nemeses, pace)
+                for n in range(lost if loses else 0):
+                    if n > 0 and lived:
+                        wait_for("two copies of all keys", lambda: all(d.copies().values()), 30, pace=0.05)
+                    if lived:
+                        r.do("node_lost")
+                        lived = r.run(loses, nemeses, pace)
                 if lived and last:
                     r.do(last)
                     r.run(LOST_S + 10, [], pace)
@@ -531,6 +534,8 @@ LOSS_KINDS = [
     ("3 nodes, tiny times", 3, [], {"words": ["small", "tiny"]}),
     ("3 nodes that stand still", 3, ["node_stopped"], {}),
     ("2 nodes, large values, the link first", 2, [], {"words": [], "cut": True}),
+    ("4 nodes, one after the other", 4, [], {"lost": 2}),
+    ("4 nodes, large values, one after the other", 4, [], {"lost": 2, "words": []}),
 ]
 
 

@@ -38,12 +38,12 @@ proctype primary() {
         if :: flight = 1 + made :: flight = 0 fi;
         link!flight, 1 }
     :: atomic { acks?_ -> word = flight; flight = NONE }
-    /* the walk comes to the key, and passes over what is in flight: that goes by itself */
+    /* the walk comes to the key, and has its turn when nothing of it is in flight */
     :: atomic { ITEM_READ_BEFORE && item == NONE && flight == NONE -> item = word }
-    :: atomic { !walked && (!ITEM_READ_BEFORE || item != NONE) ->
+    :: atomic { !walked && (ITEM_READ_BEFORE -> item != NONE : flight == NONE || ITEM_OF_A_KEY_IN_FLIGHT) ->
         item = (ITEM_READ_BEFORE -> item : word);
         if
-        :: item == 0 || (flight != NONE && !ITEM_OF_A_KEY_IN_FLIGHT && !ITEM_READ_BEFORE)
+        :: item == 0
         :: else -> if :: ITEM_BY_ANOTHER_WAY -> side!item :: else -> link!item, 0 fi
         fi;
         walked = 1;

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import select
 import signal
 import subprocess
@@ -298,6 +299,22 @@ class Dictionary:
         pid = self.nodes[i].proc.pid
         found = [pid, *children(pid)]
         self.pids.update(found)
+        return found
+
+    def said(self):
+        """All lines of remaining nodes."""
+        for node in self.nodes:
+            while node.read(0):
+                pass
+        return [text for i in self.left() for text in self.nodes[i].lines]
+
+    def copies(self):
+        """By owner, what who decides has said last of its keys: True: two copies again, False: one."""
+        found = {}
+        for text in self.said():
+            m = re.search(r"the keys of manager (\d+) (have a second copy again|have no second copy|are served by)", text)
+            if m and text.startswith("ddict1 warn"):
+                found[int(m.group(1))] = m.group(2) == "have a second copy again"
         return found
 
     def lose(self, i, others=()):

@@ -185,6 +185,7 @@ def a_freeze_is_known_to_who_decides_now():
         d.run("fill", "k", 200, 1000)
         a = d.ask(1)
         a.does("freeze")
+        wait_for("a line of the record", lambda: "frozen" in [e["event"] for e in d.events()])
         d.lose_first()
         check(a.call("frozen")[0] == 1, "it is not frozen any more")
         for i in d.left():

@@ -21,5 +21,7 @@ TESTS += $(LOCAL_TESTS)
 EXTRA_DIST += tests/local/cluster.py tests/local/switch.py tests/local/load_folder.py tests/local/s3_server.py \
   tests/local/s3_moto.py
 # Nodes of a dictionary with two copies are lost.
-dist_check_SCRIPTS += tests/local/replicas.py tests/local/leases.py tests/local/first_node.py
-TESTS += tests/local/replicas.py tests/local/leases.py tests/local/first_node.py
+dist_check_SCRIPTS += tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
+  tests/local/first_node.py
+TESTS += tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
+  tests/local/first_node.py

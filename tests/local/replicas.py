@@ -138,15 +138,6 @@ class Replicated(cluster.Dictionary):
             return all(s["pid"] in others for m, s in stats.items() if m % self.n == i)
         wait_for("promotion of what node %d had" % i, done, seconds, pace=0.05)
 
-    def copies(self):
-        """By owner, what who decides has said last of its keys: True: two copies again, False: one."""
-        found = {}
-        for text in self.said():
-            m = re.search(r"the keys of manager (\d+) (have a second copy again|have no second copy|are served by)", text)
-            if m and text.startswith("ddict1 warn"):
-                found[int(m.group(1))] = m.group(2) == "have a second copy again"
-        return found
-
     def wait_whole(self, i, seconds=30):
         """After the loss of node i: all its keys are served, and all keys have two copies again."""
         self.wait_promoted(i)
@@ -197,13 +188,6 @@ class Replicated(cluster.Dictionary):
                     c.end()
                     raise Failed("a load on node %d has ended" % c.node)
             time.sleep(0.02)
-
-    def said(self):
-        """All lines of remaining nodes."""
-        for node in self.nodes:
-            while node.read(0):
-                pass
-        return [text for i in self.left() for text in self.nodes[i].lines]
 
     def end(self, seconds=15.0):
         """All remaining ddictds end with 0; the report."""
@@ -714,25 +698,15 @@ def a_new_shadow_that_is_killed_while_it_is_filled():
 
 
 def the_node_of_a_new_shadow_is_lost_while_it_is_filled():
-    with Replicated(nodes=4) as d:
+    """It is on the node without keys, so nothing else is lost with that."""
+    with Replicated(nodes=4, managers=3, args=["--keyed-nodes", "3"], mem="72M") as d:
         loads = d.loads(1)
         node, owner, pid = begun(d, loads)
-        check(owner == 0 and node == 2, "owner %d on node %d" % (owner, node))  # node 1 had the backup of 0; its keys are on node 2 alone
-        os.kill(pid, signal.SIGCONT)
-        d.wait_whole(1)
-        d.pids.update(p for k in d.left() for p in d.pids_of(k))
+        check(node == 3 and owner in (0, 1), "of owner %d on node %d" % (owner, node))
         d.lose(3)
-        node, owner, pid = d.filled()
-        check(node in (0, 2), "a new shadow on node %d" % node)
-        # that node has backups and new shadows; what it is the primary of must be whole elsewhere
-        alone = [m for m, whole in d.copies().items() if not whole]
-        served = {m: [i for i in d.left() if s["pid"] in d.pids_of(i)] for m, s in d.stats(0).items()}
-        if node == 0 or any(served[m] == [node] for m in alone):
-            os.kill(pid, signal.SIGCONT)
-            print("# not run: that node has keys that nobody else has")
-        else:
-            d.lose(node)
-            d.wait_promoted(node)
+        wait_for("two copies of all keys: %r" % d.copies(), lambda: d.copies().get(0) and d.copies().get(1), 30, pace=0.05)
+        d.lose(2)
+        wait_for("promotion", lambda: d.copies().get(2) is False and d.copies().get(1) is False, 20, pace=0.05)
         d.run("verify", "k", 400, 20000)
         ends_well(d, loads)
 
@@ -776,6 +750,8 @@ def a_node_without_room_gets_no_new_shadow():
     script = "mount -t tmpfs none $0 && cd $0 && : >memory.stat && echo %d >%s && echo 0 >%s && cd / && exec \"$@\"" % (60 * MIB, limit, used)
     small = ["unshare", "-m", "sh", "-c", script, folder]
     with Replicated(nodes=4, via=[[], [], small, []]) as d:
+        with open("/proc/%d/root%s/%s" % (d.nodes[2].proc.pid, folder, used), "w") as f:
+            f.write("%d\n" % (48 * MIB))  # as if both of its arenas were filled
         d.run("fill", "k", 400, 20000)
         d.lose(1)
         d.wait_whole(1)
@@ -785,6 +761,66 @@ def a_node_without_room_gets_no_new_shadow():
         d.lose(3)
         d.wait_promoted(3)
         d.run("verify", "k", 400, 20000)
+        d.end()
+
+
+def dies_too_often(d, pid_of):
+    """Twice, where --restarts is 1."""
+    pid = pid_of()
+    os.kill(pid, signal.SIGKILL)
+    second = wait_for("a next life", lambda: pid_of() not in (None, pid) and pid_of(), 10)
+    d.pids.add(second)
+    os.kill(second, signal.SIGKILL)
+
+
+def a_manager_that_dies_too_often_takes_its_node_along():
+    with Replicated(nodes=4, args=["--restarts", "1"]) as d:
+        d.run("fill", "k", 400, 20000)
+        loads = d.loads(1)
+        d.go_on(loads, 0.5)
+        dies_too_often(d, lambda: next(iter(cluster.managers_of(d.nodes[1].proc.pid)), None))
+        check(d.nodes[1].wait(20) == 1, "exit code")
+        line = d.nodes[1].line("error", 1)
+        check(re.search(r"manager 1 on node \S+ died \(signal 9\), 1 times before within 10 s: the others go on without node", line), line)
+        d.lost.add(1)
+        text = loads[1].end(code=3)
+        check("the others go on without node" in text, "its client was told %r" % text)
+        d.wait_whole(1)
+        d.run("verify", "k", 400, 20000)
+        ends_well(d, loads)
+
+
+def who_took_the_place_dies_too_often_and_another_takes_it():
+    with Replicated(nodes=4, args=["--restarts", "1"]) as d:
+        d.run("fill", "k", 400, 20000)
+        loads = d.loads(1)
+        d.go_on(loads, 0.5)
+        d.lose(1)
+        d.wait_whole(1)
+        before = d.manager_pid(1)
+        dies_too_often(d, lambda: next((p for p in shadows_of(d.nodes[2].proc.pid) if open("/proc/%d/comm" % p).read().strip() == "ddictd:1s"), None))
+        wait_for("two copies of all keys", lambda: any("the shadow of manager 1 on node" in t and "are served by" in t for t in d.said()) and all(d.copies().values()), 30, pace=0.05)
+        d.pids.update(p for k in d.left() for p in d.pids_of(k))
+        check(d.manager_pid(1) != before and d.manager_pid(1) not in d.pids_of(2), "who serves manager 1")
+        d.run("verify", "k", 400, 20000)
+        ends_well(d, loads)
+
+
+def a_frozen_dictionary_gets_new_copies():
+    """And what took a place there is frozen, too."""
+    with Replicated(nodes=4) as d:
+        d.run("fill", "k", 400, 20000)
+        a = d.ask(0)
+        a.does("freeze")
+        for i in (1, 2):
+            d.lose(i)
+            d.wait_whole(i)
+            d.run("verify", "k", 400, 20000)
+        key = keys_of(d, 1, 1)[0]
+        check(a.call("put", key, 1)[0] == EFROZEN, "a put while it is frozen")
+        a.does("unfreeze")
+        a.does("put", key, 1)
+        d.run("verify", "k", 400, 20000, node=3)
         d.end()
 
 
@@ -869,16 +905,16 @@ def the_record_and_report_tell_of_the_loss_once():
         with Replicated(nodes=3, args=["--record", log]) as d:
             d.run("fill", "k", 60, 100)
             d.lose(1)
-            d.wait_promoted(1)
+            d.wait_whole(1)
             d.end()
         lines = [json.loads(x) for x in open(log)]
         events = [x["event"] for x in lines]
-        check(events == ["start", "node_lost", "copies", "copies", "job_end"], "%r" % events)
+        check(events == ["start", "node_lost", "copies", "copies", "copies", "copies", "job_end"], "%r" % events)
         check(lines[0]["replicas"] == 2 and lines[1]["node"] == d.node_name(1) and lines[1]["count"] == 1, "%r" % lines[:2])
         moved = {x["manager"]: x["node"] for x in lines if x["event"] == "copies"}
         check(moved == {0: d.node_name(0), 1: d.node_name(2)}, "%r" % moved)
         out = subprocess.run([os.path.join(BUILD, "ddict"), "report", log], stdout=subprocess.PIPE, check=True, text=True).stdout
-        check(out.count("goes on without it") == 1 and out.count("without a second copy") == 1, out)
+        check(out.count("goes on without it") == 1 and out.count("without a second copy") == 1 and out.count("have a second copy again") == 2, out)
 
 
 def a_save_has_what_a_lost_node_had():
@@ -912,5 +948,6 @@ if __name__ == "__main__":
           who_took_the_place_is_killed_and_comes_back,
           four_nodes_lose_one_after_the_other, two_managers_each_and_a_node_without_keys, a_new_shadow_that_is_killed_while_it_is_filled,
           the_node_of_a_new_shadow_is_lost_while_it_is_filled, a_primary_is_killed_while_its_new_backup_is_filled, a_backup_that_is_lost_for_good_is_made_again,
-          a_node_without_room_gets_no_new_shadow, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_two_nodes, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
+          a_node_without_room_gets_no_new_shadow, a_manager_that_dies_too_often_takes_its_node_along,
+          who_took_the_place_dies_too_often_and_another_takes_it, a_frozen_dictionary_gets_new_copies, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_two_nodes, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
           figures_and_record_know_of_the_loss, the_record_and_report_tell_of_the_loss_once, a_save_has_what_a_lost_node_had], limit=180)

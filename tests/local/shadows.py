@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""--replicas=2: each owner has a shadow on another node, which is started again when it dies and leaves nothing; and where two copies can not be."""
+"""--replicas=2: each owner has a shadow on another node, which is started again when it dies, or made anew, and leaves nothing; and where two copies can not be."""
 import os
 import signal
 import subprocess
@@ -63,7 +63,7 @@ def a_shadow_that_dies_is_started_again():
         check(not alive(second), "the shadow has outlived its dictionary")
 
 
-def one_that_is_lost_is_gone_and_the_dictionary_goes_on():
+def one_that_is_lost_is_made_anew_and_the_dictionary_goes_on():
     for sign, lives, why in ((signal.SIGKILL, 2, "died (signal 9), 1 times before within 10 s"),
                              (signal.SIGSTOP, 1, "has not answered for 10 s: it is stopped (SIGSTOP?)")):
         with with_shadows(2, 2, env={"DDICT_LOG": "info", "DDICT_RESTARTS": "1"}) as d:
@@ -73,7 +73,9 @@ def one_that_is_lost_is_gone_and_the_dictionary_goes_on():
                 os.kill(pid, sign)
             said = "the shadow of manager 0 on node %s %s" % (d.node_name(1), why)
             wait_for("the sentence", lambda: said in d.nodes[1].stderr(), 15)
-            wait_for("its end", lambda: not alive(pid) and not shadows(d, 1))
+            wait_for("its end", lambda: not alive(pid))
+            life(d, 1, 0, pid)
+            d.nodes[0].line("warn the keys of manager 0 have a second copy again, on node %s, after " % d.node_name(1))
             d.run("self")
             d.end()
 
@@ -108,6 +110,6 @@ def nodes_must_agree_on_the_copies():
 
 
 main([each_owner_has_a_shadow_on_the_next_node_with_keys, a_shadow_that_dies_is_started_again,
-      one_that_is_lost_is_gone_and_the_dictionary_goes_on, two_copies_need_two_nodes_with_keys,
+      one_that_is_lost_is_made_anew_and_the_dictionary_goes_on, two_copies_need_two_nodes_with_keys,
       the_command_refuses_them_before_it_starts_any,
       nodes_must_agree_on_the_copies])

@@ -8,7 +8,7 @@ import re
 import signal
 import time
 
-from cluster import check, main, wait_for
+from cluster import check, main, shadows_of, wait_for
 from replicas import WAIT_S, Replicated, keys_of, links, no_stale, pairs
 
 # From the loss of who decides to an answer: WAIT until it is missed, an election, WAIT for all leases, a beat or two, and a busy machine.
@@ -18,14 +18,6 @@ DECIDES = "decides for all from now on"
 
 def deciders(d):
     return [i for i in d.left() if DECIDES in d.nodes[i].stderr()]
-
-
-def ends(d, seconds=20.0):
-    """Whoever is left is ended from outside; each by itself."""
-    for i in d.left():
-        d.nodes[i].proc.send_signal(signal.SIGTERM)
-    for i in d.left():
-        d.nodes[i].wait(seconds)
 
 
 def goes_on(nodes, lose, who=0, managers=None):
@@ -45,7 +37,7 @@ def goes_on(nodes, lose, who=0, managers=None):
         print("# the longest call took %d ms" % longest)
         d.verify(loads)
         check(len(deciders(d)) == 1, "nodes %r decide" % deciders(d))
-        ends(d)
+        d.end()
 
 
 def three_nodes_node_0_is_lost_under_load():
@@ -61,6 +53,31 @@ def its_ddictd_alone_is_killed():
         d.pids_of(0)
         d.lost.add(0)
         d.nodes[0].proc.kill()
+    goes_on(3, lose)
+
+
+def four_nodes_lose_the_second_one_that_decides_too():
+    """When all keys have two copies again."""
+    with Replicated(nodes=4) as d:
+        loads = d.loads(1)
+        for who in (0, 1):
+            d.go_on(loads, 1)
+            d.lose(who)
+            wait_for("another one that decides", lambda: who + 1 in deciders(d), 15)
+            d.wait_promoted(who)
+            if who == 0:
+                wait_for("second copies of all keys", lambda: sum("have a second copy again" in text for text in d.said()) >= 2, 30)
+        d.go_on(loads, 1)
+        d.stop_loads(loads)
+        d.verify(loads)
+        d.end()
+
+
+def a_shadow_dies_with_it():
+    """That of manager 1, whose node lives: its changes in flight are sent to the next life, and acknowledged."""
+    def lose(d):
+        d.signal(shadows_of(d.nodes[2].proc.pid), signal.SIGKILL)
+        d.lose(0)
     goes_on(3, lose)
 
 
@@ -90,7 +107,7 @@ def it_stands_still_and_serves_nothing_when_it_goes_on():
         check(stale == 0, "a read in place was %d values behind" % stale)
         d.verify(loads)
         check(deciders(d) == [1], "nodes %r decide" % deciders(d))
-        ends(d)
+        d.end()
 
 
 def it_stands_still_for_2_s_and_goes_on_deciding():
@@ -135,7 +152,7 @@ def it_is_cut_off_and_reads_nothing_old():
         stale = no_stale(pairs(reader.lines), pairs(writer.lines))
         check(stale == 0, "a read in place was %d values behind" % stale)
         d.verify(loads)
-        ends(d)
+        d.end()
 
 
 def two_of_four_hear_two_and_all_are_lost():
@@ -170,6 +187,7 @@ def two_nodes_node_0_is_lost_and_so_is_all():
 
 
 if __name__ == "__main__":
-    main([three_nodes_node_0_is_lost_under_load, four_nodes_node_0_is_lost_under_load, its_ddictd_alone_is_killed, it_stands_still_and_serves_nothing_when_it_goes_on,
+    main([three_nodes_node_0_is_lost_under_load, four_nodes_node_0_is_lost_under_load, its_ddictd_alone_is_killed,
+          four_nodes_lose_the_second_one_that_decides_too, a_shadow_dies_with_it, it_stands_still_and_serves_nothing_when_it_goes_on,
           it_stands_still_for_2_s_and_goes_on_deciding, it_is_cut_off_and_reads_nothing_old, two_of_four_hear_two_and_all_are_lost, three_nodes_two_are_lost_at_once,
           two_nodes_node_0_is_lost_and_so_is_all], limit=180)

@@ -80,11 +80,11 @@ until_files() { # KIND WANTED SECONDS
     until [ "$(files "$1")" = "$2" ] || [ $SECONDS -ge $end ]; do sleep 0.2; done
     is "$1_by_ranks_${2// /_}$row" "$(files "$1")" "$2"
 }
-grows() { # a task of a remaining node puts more
-    local was now
-    was=$(wc -l <"$work/notes.0")
+grows() { # [RANK] - a task of a remaining node, of rank 0, puts more
+    local was now rank=${1-0}
+    was=$(wc -l <"$work/notes.$rank")
     sleep 2
-    now=$(wc -l <"$work/notes.0")
+    now=$(wc -l <"$work/notes.$rank")
     [ "$now" -gt "$was" ] && ok "puts_go_on$row" || not_ok "puts go on$row: $was, then $now"
 }
 record_has() { # SENTENCE PYTHON - true of `events`, those of the job's record
@@ -111,6 +111,30 @@ wait $srun
 has "rank_0_has_read_all$row" 'rank 0 has read [0-9]+ keys'
 has "the_loss_is_said$row" "node ${nodes[1]} .*lost|lost.*node ${nodes[1]}"
 record_has "the_record_has_the_lost_node_and_an_end$row" "'${nodes[1]}' in json.dumps([e for e in events if e['event'] != 'job_start'])"
+rm -f "ddict-$job.jsonl"
+down_soon_end
+undrain
+patience=100 clean_after "nothing_is_left$row"
+
+# srun runs on the submit host. Node 0 of the dictionary decides for all: another one goes on with it.
+row=_first_node
+begin --no-kill
+"$devcluster" poweroff 1
+lost_at=$SECONDS
+sleep $((8 * slow))
+grows 1
+has_not "nobody_was_told_of_an_error$row" 'is told'
+touch "$work/stop"
+until_files read "1 2" 60
+echo "note all read $((SECONDS - lost_at)) s after the loss, of which 8 s were waited"
+down_soon
+wait $srun
+has "rank_1_has_read_all$row" 'rank 1 has read [0-9]+ keys'
+has "the_loss_is_said$row" "node ${nodes[0]} is lost.* the dictionary goes on without it"
+has_not "no_error_of_the_managers$row" 'the managers (ended early|did not end)'
+has "the_summary_is_said$row" '3 managers on 3 nodes'
+record_has "the_record_has_the_lost_node$row" "[e['node'] for e in events if e['event'] == 'node_lost'] == ['${nodes[0]}']"
+record_has "the_record_has_one_start_and_an_end_by_another_node$row" "[e['event'] for e in events].count('start') == 1 and events[-1]['event'] == 'job_end' and events[-1]['writer'] in ('${nodes[1]}', '${nodes[2]}') and events[-1]['reason'] == 'drained' and events[-1]['total']['lost_managers'] == 0"
 rm -f "ddict-$job.jsonl"
 down_soon_end
 undrain

@@ -31,7 +31,7 @@ wire status_page_keep status_page_keeper_dead
 manager manager_serve
 store level_fd
 lib status_page_serves status_page_reads status_page_lease_lasts session_state_error ddict_ending
-manager manager_may_serve manager_tell may_populate probe_serve probe_take sup_ready sup_take
+manager manager_may_serve manager_tell promotion_refuse may_populate probe_serve probe_take sup_ready sup_take
 lib async_add_done async_enter async_op_deliver async_op_send async_op_unqueue async_spin async_take_done
 lib client_lanes_turn unsent_add
 lib client_lane_drain client_lane_lock client_lane_push client_lane_wait client_lane_yield

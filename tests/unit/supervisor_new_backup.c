@@ -22,7 +22,7 @@
 static struct supervisor s;
 static struct local_manager started;
 static bool gone[NODES], decides, refuses;
-static unsigned changes, notes, begun, lost, said[MSG_TYPE_N];
+static unsigned changes, notes, begun, lost, done, said[MSG_TYPE_N];
 static char note[512], said_text[512];
 
 /* --- what it uses --- */
@@ -72,13 +72,16 @@ struct local_manager *shadow_begin(struct supervisor *sup, uint32_t number) {
 void supervisor_lost(struct supervisor *sup, const char *fmt, ...) {
     lost++;
 }
+void control_done(struct supervisor *sup) {
+    done++;
+}
 
 /* Each owner has its backup on the next node. */
 static void before(void) {
     memset(&s, 0, sizeof s);
     memset(gone, 0, sizeof gone);
     memset(said, 0, sizeof said);
-    changes = notes = begun = lost = 0;
+    changes = notes = begun = lost = done = 0;
     refuses = false;
     decides = true;
     s.nodes = NODES;
@@ -323,10 +326,25 @@ START_TEST(a_primary_is_given_up_only_for_a_whole_backup) {
 }
 END_TEST
 
+START_TEST(a_node_leaves_only_if_others_have_all_and_decide) {
+    s.node_id = 2;
+    ck_assert(!node_leave(&s, "we decide"));
+    decides = false;
+    s.owner_map[8].whole = false; /* served here */
+    ck_assert(!node_leave(&s, "alone"));
+    s.owner_map[8].whole = true;
+    s.owner_map[7].whole = false; /* elsewhere */
+    ck_assert(lost == 0 && done == 0 && !s.leaves);
+    ck_assert(node_leave(&s, "manager 2 died"));
+    ck_assert(lost == 1 && done == 1 && s.leaves);
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_new_backup", before, after,
                each_owner_gets_a_copy_on_another_node_and_few_at_once,
                a_node_that_has_no_copies_comes_first,
                what_is_refused_is_tried_elsewhere_and_not_for_ever,
                old_and_strange_words_change_nothing, a_node_says_it_until_the_map_has_it,
                one_that_can_not_be_started_is_refused_once,
-               a_primary_is_given_up_only_for_a_whole_backup)
+               a_primary_is_given_up_only_for_a_whole_backup,
+               a_node_leaves_only_if_others_have_all_and_decide)

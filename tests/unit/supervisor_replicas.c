@@ -7,7 +7,9 @@
 #include <base/shadow.h>
 #include <supervisor/control.h>
 #include <supervisor/coordinator.h>
+#include <supervisor/election.h>
 #include <supervisor/grants.h>
+#include <supervisor/held_map.h>
 #include <supervisor/life_events.h>
 #include <supervisor/managers.h>
 #include <supervisor/new_backup.h>
@@ -16,6 +18,7 @@
 #include <supervisor/shadows.h>
 #include <supervisor/startup_output.h>
 #include <supervisor/status_page.h>
+#include <wire/msg.h>
 
 #include <string.h>
 #include <sys/epoll.h>
@@ -30,6 +33,10 @@ static struct local_manager local;
 static struct manager_page page;
 static unsigned told, mapped, dropped, noted, lost, served, suspends;
 static bool suspended;
+static unsigned told_before, rounds;
+static uint32_t granted[NODES];
+static uint64_t since;
+static struct election vote;
 
 /* --- who is told --- */
 void processes_send(struct supervisor *sup, const struct sup_msg *m) {
@@ -44,10 +51,20 @@ void new_backups_look(struct supervisor *sup) {
 }
 void shadows_look(struct supervisor *sup) {
 }
-void control_map(struct supervisor *sup, uint32_t owner, uint64_t epoch, const void *word,
+void control_map(struct supervisor *sup, uint32_t to, unsigned type, const void *bytes,
                  size_t len) {
-    ck_assert_uint_eq(epoch, sup->owner_map[owner].epoch + 1); /* the others first */
-    mapped++;
+    mapped += type == MSG_CTL_MAP;
+    rounds += type == MSG_CTL_ROUND;
+    if (type == MSG_CTL_MAP)
+        ck_assert_uint_eq(told, told_before); /* the others first */
+}
+void control_grant(struct supervisor *sup, uint32_t node, uint32_t number) {
+    granted[node] = number;
+}
+void election_counts(struct supervisor *sup) {
+}
+uint64_t election_since(const struct supervisor *sup) {
+    return since;
 }
 bool control_decides(const struct supervisor *sup) {
     return sup->node_id == 0;
@@ -79,6 +96,10 @@ static void before(void) {
     memset(&local, 0, sizeof local);
     memset(&page, 0, sizeof page);
     told = mapped = dropped = noted = lost = served = suspends = 0;
+    told_before = rounds = 0;
+    since = 0;
+    memset(granted, 0, sizeof granted);
+    memset(&vote, 0, sizeof vote);
     suspended = false;
     s.nodes = NODES;
     s.managers = MANAGERS;
@@ -92,22 +113,51 @@ static void before(void) {
     s.local = s.shadows = &local;
     s.local_n = 1;
     ck_assert_int_eq(owner_map_init(&s), 0);
+    ck_assert_int_eq(held_map_init(&s), 0);
+    s.election = &vote;
     ck_assert_int_eq(coordinator_init(&s), 0);
 }
 static void after(void) {
     coordinator_end(&s);
     grants_end(&s);
+    held_map_end(&s);
     free(s.owner_map);
     ck_assert_uint_eq(s.timers.n, 0);
     timers_free(&s.timers);
     close(s.epoll_fd);
 }
 
+/* A map with that row comes, and counts. */
 static int heard(uint32_t owner, uint32_t primary, uint32_t backup, uint64_t epoch) {
-    struct map_word w = {.primary = primary, .backup = backup};
-    struct control_said m = {
-        .manager = owner, .aux = epoch, .payload = (const char *)&w, .len = sizeof w};
-    return owner_map_heard(&s, &m);
+    struct map_state m;
+    size_t len;
+    s.held->held.version++;
+    struct owner_place *row = &s.held->held.rows[owner], was = *row;
+    *row = (struct owner_place){.primary = primary, .backup = backup, .epoch = epoch};
+    char *bytes = held_map_pack(&s, &s.held->held, &len);
+    *row = was;
+    ck_assert_int_eq(map_state_init(&s, &m), 0);
+    int rc = held_map_unpack(&s, &m, bytes, len);
+    if (rc == 0) {
+        struct map_name name = {.term = m.term, .version = m.version};
+        held_map_take(&s, &m);
+        held_map_counts(&s, name);
+    }
+    map_state_free(&m);
+    free(bytes);
+    return rc;
+}
+
+/* What was decided is held by node 1 or 2, too. */
+static void agree(uint32_t node) {
+    told_before = told;
+    io_wait(s.epoll_fd, 0);
+    while (s.held->waits) {
+        struct map_name name = {.term = s.held->held.term, .version = s.held->held.version};
+        held_map_held(&s, node, name);
+        told_before = told;
+        io_wait(s.epoll_fd, 0);
+    }
 }
 
 /* --- the map --- */
@@ -128,14 +178,12 @@ START_TEST(a_row_that_is_newer_counts) {
 END_TEST
 
 START_TEST(a_row_that_makes_no_sense_is_refused) {
-    ck_assert_int_eq(heard(MANAGERS, 1, SHADOW_NONE, 3), DDICT_EPROTO);
     ck_assert_int_eq(heard(1, 2, SHADOW_NONE, 3), DDICT_EPROTO); /* of another owner */
     ck_assert_int_eq(heard(1, shadow_of(&s.deal, 2), SHADOW_NONE, 3), DDICT_EPROTO);
     ck_assert_int_eq(heard(1, shadow_end(&s.deal), SHADOW_NONE, 3), DDICT_EPROTO);
     ck_assert_int_eq(heard(1, 1, shadow_end(&s.deal), 3), DDICT_EPROTO);
-    free(s.owner_map);
-    s.owner_map = NULL;
-    ck_assert_int_eq(heard(1, 1, SHADOW_NONE, 3), DDICT_EPROTO);
+    struct map_state m = {.term = 0};
+    ck_assert_int_eq(held_map_unpack(&s, &m, "", 0), DDICT_EPROTO);
     ck_assert_uint_eq(told, 0);
 }
 END_TEST
@@ -146,6 +194,10 @@ START_TEST(a_backup_is_dropped_once_and_in_its_epoch) {
     owner_map_backup_lost(&s, 2, 1, "why");
     owner_map_backup_lost(&s, 2, 1, "why");
     owner_map_backup_lost(&s, 2, 2, "why");
+    ck_assert_uint_eq(owner_map_next(&s, 2)->backup, SHADOW_NONE);
+    io_wait(s.epoll_fd, 0);
+    ck_assert(s.owner_map[2].epoch == 1 && mapped == 0 && told == 0); /* we alone hold it */
+    agree(1);
     ck_assert_uint_eq(s.owner_map[2].backup, SHADOW_NONE);
     ck_assert_uint_eq(s.owner_map[2].primary, 2);
     ck_assert_uint_eq(s.owner_map[2].epoch, 2);
@@ -172,6 +224,7 @@ static bool lose(uint32_t node, uint64_t heard_ago_ms) {
 START_TEST(backups_go_at_once_and_primaries_when_the_lease_is_over) {
     ck_assert(coordinator_can_lose(&s, 1));
     ck_assert(lose(1, 1000));
+    agree(2);
     ck_assert(coordinator_is_lost(&s, 1) && !coordinator_all_served(&s));
     /* of managers 0 and 3 the shadows are on node 1 */
     ck_assert(s.owner_map[0].backup == SHADOW_NONE && s.owner_map[3].backup == SHADOW_NONE);
@@ -182,6 +235,7 @@ START_TEST(backups_go_at_once_and_primaries_when_the_lease_is_over) {
     timers_run(&s.timers, over - 1);
     ck_assert(s.owner_map[1].primary == 1 && served == 0);
     timers_run(&s.timers, over);
+    agree(2);
     ck_assert_uint_eq(s.owner_map[1].primary, shadow_of(&s.deal, 1));
     ck_assert_uint_eq(s.owner_map[1].backup, SHADOW_NONE);
     ck_assert_uint_eq(s.owner_map[1].epoch, 2);
@@ -194,7 +248,17 @@ END_TEST
 START_TEST(a_lease_that_is_long_over_is_not_awaited) {
     ck_assert(lose(2, DD_LEASE_WAIT_MS + 1000));
     timers_run(&s.timers, timers_now(&s.timers) + 1);
+    agree(1);
     ck_assert_uint_eq(s.owner_map[2].primary, shadow_of(&s.deal, 2));
+}
+END_TEST
+
+START_TEST(who_was_elected_awaits_all_leases) {
+    since = timers_now(&s.timers);
+    ck_assert(lose(2, DD_LEASE_WAIT_MS + 1000));
+    ck_assert_uint_ge(timers_next(&s.timers), since + DD_LEASE_WAIT_MS * MS);
+    timers_run(&s.timers, timers_next(&s.timers));
+    ck_assert_uint_eq(owner_map_next(&s, 2)->primary, shadow_of(&s.deal, 2));
 }
 END_TEST
 
@@ -291,7 +355,35 @@ START_TEST(a_lease_that_was_renewed_does_not_end) {
 }
 END_TEST
 
-START_TEST(node_0_and_one_copy_need_none) {
+START_TEST(who_decides_answers_behind_a_majority) {
+    ck_assert_int_eq(grants_init(&s), 0);
+    grants_begin(&s);
+    grants_ready(&s);
+    uint64_t first = s.grants->lease;
+    grants_asked(&s, 1, 5);
+    ck_assert(rounds == 1 && granted[1] == 0 && s.grants->lease == first);
+    grants_answered(&s, 2, 2); /* not asked yet */
+    ck_assert_uint_eq(granted[1], 0);
+    grants_asked(&s, 2, 7); /* what is answered now was asked before */
+    grants_answered(&s, 1, 1);
+    ck_assert(granted[1] == 5 && granted[2] == 0);
+    uint64_t second = s.grants->lease;
+    ck_assert(second > first && second == s.grants->round_sent[1] + DD_LEASE_MS * MS);
+    timers_run(&s.timers, timers_next(&s.timers));
+    ck_assert_uint_eq(rounds, 2);
+    grants_answered(&s, 2, 2);
+    ck_assert(granted[2] == 7 && s.grants->lease > second);
+    vote.term = 4; /* elected again: what was answered before does not count */
+    grants_decide(&s);
+    grants_answered(&s, 1, 2);
+    grants_round(&s);
+    grants_asked(&s, 1, 9);
+    ck_assert_uint_eq(granted[1], 5);
+}
+END_TEST
+
+START_TEST(node_0_of_two_and_one_copy_need_none) {
+    s.nodes = 2;
     ck_assert_int_eq(grants_init(&s), 0);
     grants_page(&local);
     ck_assert(!s.grants && page.lease == UINT64_MAX && grants_beat(&s) == 0);
@@ -310,4 +402,5 @@ UNIT_MAIN_WITH("supervisor_replicas", before, after, a_row_that_is_newer_counts,
                a_backup_that_is_given_up_meanwhile_ends_it,
                a_lease_counts_from_when_the_beat_was_sent,
                the_end_of_a_lease_is_seen_at_once_and_the_next_one_too,
-               a_lease_that_was_renewed_does_not_end, node_0_and_one_copy_need_none)
+               a_lease_that_was_renewed_does_not_end, who_was_elected_awaits_all_leases,
+               who_decides_answers_behind_a_majority, node_0_of_two_and_one_copy_need_none)

@@ -96,6 +96,19 @@ START_TEST(what_is_too_short_or_long_or_unknown_is_refused) {
 }
 END_TEST
 
+START_TEST(changes_for_a_backup_are_of_a_known_kind) {
+    struct msg m = {.len = 70, .type = MSG_REPL, .key_len = 2, .val_len = 4};
+    for (m.status = REPL_PUT; m.status <= REPL_WHOLE; m.status++)
+        ck_assert_int_eq(check(m), 0);
+    ck_assert_int_eq(check(m), DDICT_EPROTO);
+    m.status = 0;
+    ck_assert_int_eq(check(m), DDICT_EPROTO);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_SYNC, .flags = MSGF_NEW}), 0);
+    ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_ACK, .flags = MSGF_NEW}),
+                     DDICT_EPROTO);
+}
+END_TEST
+
 START_TEST(flags_that_a_type_does_not_know_are_refused) {
     ck_assert_int_eq(check((struct msg){.len = 65,
                                         .type = MSG_GET,
@@ -155,6 +168,7 @@ int main(void) {
     tcase_add_test(c, well_formed_messages_of_every_type_pass);
     tcase_add_test(c, lengths_that_do_not_agree_are_refused);
     tcase_add_test(c, what_is_too_short_or_long_or_unknown_is_refused);
+    tcase_add_test(c, changes_for_a_backup_are_of_a_known_kind);
     tcase_add_test(c, flags_that_a_type_does_not_know_are_refused);
     tcase_add_test(c, random_headers_that_pass_are_within_bounds);
     tcase_add_test(c, every_type_has_a_name);

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* supervisor_election.c - five ddictds in one process, whose messages come late, or never, and which
+ * lose each other at random: who decides, and which rows of the map they act on. */
+#include "unit.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/shadow.h>
+#include <supervisor/control.h>
+#include <supervisor/coordinator.h>
+#include <supervisor/election.h>
+#include <supervisor/grants.h>
+#include <supervisor/held_map.h>
+#include <supervisor/life_events.h>
+#include <supervisor/managers.h>
+#include <supervisor/new_backup.h>
+#include <supervisor/owner_map.h>
+#include <supervisor/save_passes.h>
+#include <supervisor/shadows.h>
+#include <supervisor/startup_output.h>
+#include <supervisor/takeover.h>
+#include <wire/msg.h>
+
+#include <string.h>
+#include <sys/epoll.h>
+
+#define MAX_NODES 5u
+#define NONE      UINT32_MAX
+#define EPOCHS    256u
+#define TERMS     4096u
+#define QUEUE     64u
+
+struct mail {
+    unsigned type;
+    uint32_t manager;
+    uint64_t aux;
+    size_t len;
+    char *bytes;
+};
+static struct supervisor all[MAX_NODES];
+static uint32_t nodes, parent[MAX_NODES], decides[MAX_NODES];
+static bool child[MAX_NODES][MAX_NODES], asks[MAX_NODES][MAX_NODES], dead[MAX_NODES];
+static struct mail queue[MAX_NODES][MAX_NODES][QUEUE]; /* from, to; in order */
+static unsigned queued[MAX_NODES][MAX_NODES];
+static bool valid[MAX_NODES]; /* its lease */
+/* what was seen */
+static struct sup_msg acted[MAX_NODES][EPOCHS];
+static uint32_t decided[TERMS];
+static unsigned took_over, rows_acted, lost_n;
+static uint64_t seed;
+
+static unsigned pick(unsigned n) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(seed >> 33) % n;
+}
+
+/* --- messages --- */
+static void post(uint32_t from, uint32_t to, unsigned type, uint32_t manager, uint64_t aux,
+                 const void *bytes, size_t len) {
+    struct mail *m = &queue[from][to][queued[from][to]];
+    if (dead[from] || dead[to] || queued[from][to] == QUEUE)
+        return;
+    *m = (struct mail){type, manager, aux, len, malloc(len + 1)};
+    if (len)
+        memcpy(m->bytes, bytes, len);
+    queued[from][to]++;
+}
+static void pair_forget(uint32_t a, uint32_t b) {
+    while (queued[a][b])
+        free(queue[a][b][--queued[a][b]].bytes);
+}
+
+void control_ask(struct supervisor *s, uint32_t node) {
+    if (dead[node] || asks[s->node_id][node])
+        return;
+    asks[s->node_id][node] = true;
+    election_connected(s, node);
+}
+void control_ask_send(struct supervisor *s, uint32_t node, unsigned type, uint64_t aux) {
+    if (asks[s->node_id][node])
+        post(s->node_id, node, type, NONE, aux, NULL, 0);
+}
+void control_answer(struct supervisor *s, const struct control_said *to, unsigned type,
+                    uint32_t manager, uint64_t aux, const void *bytes, size_t len) {
+    post(s->node_id, to->node, type, manager, aux, bytes, len);
+}
+void control_map(struct supervisor *s, uint32_t to, unsigned type, const void *bytes, size_t len) {
+    for (uint32_t i = 0; i < nodes; i++)
+        if (child[s->node_id][i] && (to == CONTROL_CHILDREN || to == i))
+            post(s->node_id, i, type, NONE, 0, bytes, len);
+}
+void control_child_take(struct supervisor *s, uint32_t node) {
+    child[s->node_id][node] = true;
+    asks[s->node_id][node] = false;
+}
+void control_decide(struct supervisor *s) {
+    uint64_t term = s->election->term;
+    ck_assert_uint_lt(term, TERMS);
+    ck_assert_uint_eq(decided[term], NONE); /* one in each term */
+    ck_assert_uint_eq(term % nodes, s->node_id);
+    decided[term] = decides[s->node_id] = s->node_id;
+    parent[s->node_id] = NONE;
+    for (uint32_t i = 0; i < nodes; i++)
+        if (asks[s->node_id][i])
+            control_child_take(s, i);
+}
+void control_undecide(struct supervisor *s) {
+    decides[s->node_id] = NONE;
+    memset(child[s->node_id], 0, sizeof child[s->node_id]);
+}
+bool control_decides(const struct supervisor *s) {
+    return decides[s->node_id] == s->node_id;
+}
+bool control_has_child(const struct supervisor *s, uint32_t node) {
+    return child[s->node_id][node];
+}
+void control_parent_take(struct supervisor *s, const struct control_said *m) {
+    uint32_t was = parent[s->node_id];
+    if (was != NONE && was != m->node)
+        child[was][s->node_id] = false;
+    parent[s->node_id] = decides[s->node_id] = m->node;
+}
+bool control_parent_heard(struct supervisor *s) {
+    return parent[s->node_id] != NONE && pick(4);
+}
+void control_node_lost(struct supervisor *s, uint32_t node, uint64_t heard, const char *how) {
+    coordinator_node_lost(s, node, heard, how);
+}
+void control_orphan(struct supervisor *s) {
+}
+void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
+}
+void control_note(struct supervisor *s, const struct note *n) {
+}
+bool grants_valid(const struct supervisor *s) {
+    return valid[s->node_id];
+}
+void grants_decide(struct supervisor *s) {
+    valid[s->node_id] = true;
+}
+void grants_answered(struct supervisor *s, uint32_t node, uint32_t round) {
+}
+const char *node_name(const struct supervisor *s, uint32_t id) {
+    return "n";
+}
+void startup_print(const char *fmt, ...) {
+}
+void save_passes_served(struct supervisor *s) {
+}
+void supervisor_lost(struct supervisor *s, const char *fmt, ...) {
+    s->lost = true;
+    lost_n++;
+}
+void takeover_begin(struct supervisor *s) {
+    took_over++;
+}
+void takeover_below(struct supervisor *s) {
+}
+void takeover_child(struct supervisor *s, uint32_t node) {
+}
+void shadows_look(struct supervisor *s) {
+}
+void new_backups_look(struct supervisor *s) {
+}
+void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds) {
+}
+
+/* A row is acted on: no other one of this epoch is, anywhere. */
+void processes_send(struct supervisor *s, const struct sup_msg *m) {
+    struct sup_msg *first = &acted[m->id][m->count % EPOCHS];
+    ck_assert_uint_lt(m->count, EPOCHS);
+    rows_acted++;
+    if (first->count)
+        ck_assert(first->pid == m->pid && first->room == m->room && first->status == m->status);
+    *first = *m;
+}
+
+/* --- what happens --- */
+static void deliver(uint32_t from, uint32_t to) {
+    struct supervisor *s = &all[to];
+    if (!queued[from][to])
+        return;
+    struct mail m = queue[from][to][0];
+    memmove(queue[from][to], queue[from][to] + 1, --queued[from][to] * sizeof m);
+    struct control_said said = {.from = parent[to] == from ? FROM_PARENT : FROM_CHILD,
+                                .node = from,
+                                .manager = m.manager,
+                                .aux = m.aux,
+                                .payload = m.bytes,
+                                .len = m.len};
+    if (held_map_lost(s, from))
+        ;
+    else if (m.type == MSG_CTL_VOTE)
+        ck_assert_int_eq(vote_heard(s, &said), 0);
+    else if (m.type == MSG_CTL_VOTED)
+        ck_assert_int_eq(voted_heard(s, &said), 0);
+    else if (m.type == MSG_CTL_HOLD_MAP)
+        ck_assert_int_eq(hold_map_heard(s, &said), 0);
+    else if (m.type == MSG_CTL_HELD && child[to][from] && control_decides(s))
+        ck_assert_int_eq(held_heard(s, &said), 0);
+    else if (m.type == MSG_CTL_MAP && parent[to] == from)
+        ck_assert_int_eq(map_heard(s, &said), 0);
+    free(m.bytes);
+}
+
+/* Its connection to who decides breaks. */
+static void part(uint32_t node) {
+    uint32_t was = parent[node];
+    if (was == NONE)
+        return;
+    parent[node] = NONE;
+    child[was][node] = false;
+    election_begin(&all[node], was, pick(2));
+}
+
+/* A child of it is lost. */
+static void child_part(uint32_t node) {
+    struct supervisor *s = &all[node];
+    uint32_t who = pick(nodes);
+    if (!control_decides(s) || !child[node][who])
+        return;
+    child[node][who] = false;
+    if (!election_steps_down(s))
+        control_node_lost(s, who, timers_now(&s->timers), "x");
+}
+
+static void row_change(uint32_t node) {
+    struct supervisor *s = &all[node];
+    uint32_t owner = pick(nodes);
+    if (!control_decides(s))
+        return;
+    struct owner_place to = *owner_map_next(s, owner);
+    to.backup = shadow_on(&s->deal, owner, (owner + 1 + pick(nodes - 1)) % nodes);
+    to.backup_port = 0;
+    to.whole = pick(2);
+    if (to.epoch + 2 < EPOCHS)
+        owner_map_change(s, owner, &to, NULL);
+}
+
+static void step(void) {
+    uint32_t a = pick(nodes);
+    struct supervisor *s = &all[a];
+    unsigned what = pick(1000);
+    if (dead[a])
+        return;
+    if (what < 900)
+        deliver(pick(nodes), a);
+    else if (what < 930 && s->timers.n)
+        timers_run(&s->timers, timers_next(&s->timers));
+    else if (what < 934)
+        part(a);
+    else if (what < 936)
+        child_part(a);
+    else if (what < 938)
+        valid[a] = !valid[a];
+    else if (what < 945)
+        s->election->voted = 0;
+    else if (what < 9975)
+        row_change(a);
+    else if (what < 99)
+        pair_forget(pick(nodes), a);
+    io_wait(s->epoll_fd, 0); /* what was deferred */
+}
+
+static void begin(uint32_t n, uint64_t with) {
+    nodes = n;
+    seed = with;
+    memset(all, 0, sizeof all);
+    memset(child, 0, sizeof child);
+    memset(asks, 0, sizeof asks);
+    memset(dead, 0, sizeof dead);
+    memset(acted, 0, sizeof acted);
+    memset(decided, 0xff, sizeof decided);
+    decided[0] = 0;
+    for (uint32_t i = 0; i < nodes; i++) {
+        struct supervisor *s = &all[i];
+        s->node_id = i;
+        s->nodes = s->managers = nodes;
+        s->deal = deal_known(nodes, nodes, nodes);
+        s->opt.replicas = 2;
+        s->stage = STAGE_READY;
+        s->timers.looked_ns = clock_ns();
+        s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        ck_assert_int_eq(owner_map_init(s), 0);
+        ck_assert_int_eq(held_map_init(s), 0);
+        ck_assert_int_eq(election_init(s), 0);
+        ck_assert_int_eq(coordinator_init(s), 0);
+        valid[i] = true;
+        decides[i] = 0;
+        parent[i] = i ? 0 : NONE;
+        child[0][i] = i != 0;
+    }
+}
+
+static void end(void) {
+    for (uint32_t i = 0; i < nodes; i++) {
+        struct supervisor *s = &all[i];
+        for (uint32_t j = 0; j < nodes; j++)
+            pair_forget(i, j);
+        coordinator_end(s);
+        election_end(s);
+        held_map_end(s);
+        free(s->owner_map);
+        ck_assert_uint_eq(s->timers.n, 0);
+        timers_free(&s->timers);
+        close(s->epoll_fd);
+    }
+}
+
+static void everything(unsigned n) {
+    for (unsigned k = 0; k < n; k++) {
+        for (uint32_t a = 0; a < nodes; a++)
+            for (uint32_t b = 0; b < nodes; b++)
+                deliver(a, b);
+        for (uint32_t a = 0; a < nodes; a++)
+            io_wait(all[a].epoll_fd, 0);
+    }
+}
+
+START_TEST(whatever_comes_late_or_never_nobody_acts_on_two_maps) {
+    took_over = rows_acted = 0;
+    for (unsigned run = 0; run < 150; run++) {
+        begin(3 + run % 3, run + 1);
+        for (unsigned i = 0; i < 3000; i++)
+            step();
+        end();
+    }
+    ck_assert_uint_gt(took_over, 100);
+    ck_assert_uint_gt(rows_acted, 1000);
+}
+END_TEST
+
+static void kill_node(uint32_t node) {
+    dead[node] = true;
+    for (uint32_t i = 0; i < nodes; i++) {
+        pair_forget(i, node);
+        pair_forget(node, i);
+        asks[i][node] = false;
+        if (parent[i] == node && !dead[i]) {
+            parent[i] = NONE;
+            election_begin(&all[i], node, true);
+        }
+    }
+}
+
+static void timers_fire(uint32_t node, unsigned n) {
+    struct supervisor *s = &all[node];
+    for (unsigned i = 0; i < n && s->timers.n; i++) {
+        timers_run(&s->timers, timers_next(&s->timers));
+        everything(8);
+    }
+}
+
+START_TEST(one_after_the_other_is_lost_until_two_are_left) {
+    begin(5, 1);
+    for (uint32_t gone = 0; gone < 3; gone++) {
+        kill_node(gone);
+        timers_fire(gone + 1, 1);
+        ck_assert(control_decides(&all[gone + 1]));
+        all[gone + 1].election->since -= 2000 * 1000000ull; /* its time to appear is over */
+        timers_fire(gone + 1, 1);
+        ck_assert(held_map_lost(&all[4], gone)); /* ... and that counts */
+        ck_assert(all[gone + 1].election->counted);
+    }
+    /* 3 and 4: the one that decides is the only voter */
+    ck_assert(!election_can_lose(&all[4], 3));
+    ck_assert(!election_begin(&all[4], 3, true));
+    end();
+}
+END_TEST
+
+START_TEST(without_a_majority_nobody_decides_and_all_say_so) {
+    begin(5, 1);
+    kill_node(0);
+    kill_node(1);
+    kill_node(2);
+    lost_n = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        timers_fire(3, 1);
+        timers_fire(4, 1);
+    }
+    ck_assert(!control_decides(&all[3]) && !control_decides(&all[4]) && lost_n == 0);
+    for (uint32_t i = 3; i < 5; i++) {
+        all[i].election->began -= (DD_VOTE_LOST_MS + 1) * 1000000ull;
+        timers_fire(i, 1);
+    }
+    ck_assert(lost_n == 2 && all[3].lost && all[4].lost);
+    end();
+}
+END_TEST
+
+START_TEST(what_makes_no_sense_is_refused) {
+    begin(3, 1);
+    struct control_said m = {.node = 1, .aux = 3, .payload = "", .len = 0};
+    ck_assert_int_eq(vote_heard(&all[2], &m), DDICT_EPROTO); /* a term of node 0 */
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO);
+    size_t len;
+    char *bytes = held_map_pack(&all[0], &all[0].held->held, &len);
+    m.payload = bytes;
+    m.len = len;
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO); /* of a term of node 0 */
+    m.node = 0;
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), 0);
+    m.len = len - 1;
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO);
+    m.len = len;
+    memset(bytes + 24, 0xff, 4); /* a primary that is none */
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO);
+    free(bytes);
+    end();
+}
+END_TEST
+
+UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two_maps,
+          one_after_the_other_is_lost_until_two_are_left,
+          without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)
