@@ -131,13 +131,18 @@ char *step_component(const char **next, unsigned *job, int *group) {
     return strndup(at, (size_t)(*next - at));
 }
 
+static const char *line_behind(const char *text) {
+    const char *end = strchr(text, '\n');
+    return end ? end + 1 : NULL;
+}
+
 int step_parse_memory(struct step *s, const char *text) {
     char *word = word_value(text, "MinMemoryCPU");
     int per_cpu = word && strcmp(word, "0") != 0;
 
     free(word);
     /* Lines such as "     Nodes=n[1-2] CPU_IDs=0-1 Mem=4000 GRES=". */
-    for (; text && *text != '\0'; text = strchr(text, '\n'), text += text != NULL) {
+    for (; text && *text != '\0'; text = line_behind(text)) {
         struct hostlist some = {0};
         size_t i;
         char *line = strndup(text, strcspn(text, "\n")), *nodes, *mem;

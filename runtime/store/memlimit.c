@@ -289,7 +289,8 @@ static uint64_t level_room(struct level *l, uint64_t limit) {
 }
 
 static void cgroup_room(const struct memory_cgroup *c, uint64_t *room) {
-    for (struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+    for (size_t i = 0; i < c->levels_n; i++) {
+        struct level *l = &c->levels[i];
         uint64_t max = level_max(l), high = level_high(l), limit = high < max ? high : max;
         uint64_t here = level_room(l, limit);
         if (here >= *room)
@@ -318,7 +319,8 @@ uint64_t memlimit_room(const char **limit) {
 }
 
 static uint64_t cgroup_limit(const struct memory_cgroup *c, uint64_t least) {
-    for (struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+    for (size_t i = 0; i < c->levels_n; i++) {
+        struct level *l = &c->levels[i];
         uint64_t limit = level_limit(l);
         if (limit < least)
             least = limit;
@@ -336,7 +338,8 @@ bool memlimit_slowed(const char **limit) {
     const struct memory_cgroup *c = &cgroups[1];
     pthread_once(&once, memlimit_find);
     *limit = limit_name;
-    for (struct level *l = c->levels; l < c->levels + c->levels_n; l++) {
+    for (size_t i = 0; i < c->levels_n; i++) {
+        struct level *l = &c->levels[i];
         uint64_t high = level_high(l);
         if (high < NO_LIMIT && level_used(l) > high) {
             limit_call(l, "memory.high", high);

@@ -4,24 +4,16 @@
  * and its leases, in any order, between turns of a real manager over a real arena. Whatever it does,
  * nothing of it is left when it has gone, and the next client is served.
  */
+#include "client.h"
 #include "fuzz.h"
 #include <base/clock.h>
 #include <manager/lanes.h>
 #include <manager/main_loop.h>
 #include <manager/supmsg.h>
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 enum { HONEST = 1, HOSTILE = 2, MEMORY = 32 << 20, OPS_MOST = 200, SETTLE_TURNS = 10000 };
-
-struct client { /* its own end */
-    struct lane lane;
-    int lease_fd, lane_fd, client_eventfd, lane_eventfd;
-    uint64_t *leases;
-    int lied; /* about how much of CQ it has read: what is there means nothing any more */
-};
 
 static struct manager m;
 static struct manager_page page;
@@ -38,35 +30,6 @@ static void turn(void) {
     while (recv(supervisor_fd, told, sizeof told, MSG_DONTWAIT) > 0)
         continue;
     fuzz_must(!m.stopping);
-}
-
-static void client_open(struct client *c, uint64_t id) {
-    *c = (struct client){.lease_fd = memfd_create("leases", MFD_CLOEXEC),
-                         .lane_fd = lane_create(),
-                         .client_eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                         .lane_eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    fuzz_must(ftruncate(c->lease_fd, (off_t)LEASE_FILE_SIZE) == 0);
-    c->leases = mmap(NULL, LEASE_CHUNK_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, c->lease_fd, 0);
-    fuzz_must(c->leases != MAP_FAILED);
-    ((struct lease_chunk *)(void *)c->leases)->chunks = 1;
-    fuzz_must(lane_map(&c->lane, c->lane_fd, true) == 0);
-    int fds[4] = {c->lease_fd, c->lane_fd, fcntl(c->client_eventfd, F_DUPFD_CLOEXEC, 3),
-                  fcntl(c->lane_eventfd, F_DUPFD_CLOEXEC, 3)};
-    fuzz_must(client_add(&m, id, 1, fds) == 0);
-}
-
-static void client_close(struct client *c) {
-    lane_unmap(&c->lane);
-    munmap(c->leases, LEASE_CHUNK_SIZE);
-    close(c->lease_fd);
-    close(c->lane_fd);
-    close(c->client_eventfd);
-    close(c->lane_eventfd);
-}
-
-static void client_ring(struct client *c) {
-    uint64_t one = 1;
-    fuzz_must(write(c->lane_eventfd, &one, sizeof one) == sizeof one || c->lied);
 }
 
 /* Read what has come; NULL: not even that. It is whole unless the client has lied. */
@@ -145,7 +108,7 @@ static void manager_make(void) {
     manager_begin(&m, &setup);
     m.numa_node = -1; /* bound to none */
     fuzz_must(manager_open(&m) == 0);
-    client_open(&honest, HONEST);
+    client_open(&m, &honest, HONEST);
 }
 
 /* --- the hostile one --- */
@@ -251,7 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct client c;
     if (!m.store)
         manager_make();
-    client_open(&c, HOSTILE);
+    client_open(&m, &c, HOSTILE);
     for (unsigned i = 0; in.left > 0 && i < OPS_MOST; i++) {
         hostile_do(&c, &in);
         client_ring(&c);

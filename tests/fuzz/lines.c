@@ -33,6 +33,21 @@ static void slurm_take(const char *text, size_t size) {
     reason_task_gone(text, size);
 }
 
+/* Names of nodes are looked for one by one: a list of the most that Slurm has takes a minute here. */
+static int is_short(const char *text) {
+    enum { NODES_MOST = 2000 };
+    int ok = 1;
+    for (const char *at = text; ok && (at = strstr(at, "NodeList=")); at++) {
+        struct hostlist list = {0};
+        char *names = strndup(at + 9, strcspn(at + 9, " \t\n"));
+        fuzz_must(names);
+        ok = hostlist_add(&list, names) < 0 || list.count <= NODES_MOST;
+        hostlist_free(&list);
+        free(names);
+    }
+    return ok;
+}
+
 /* scontrol's, whose values are names that users have chosen */
 static void scontrol_take(const char *text) {
     struct step s = {0};
@@ -43,7 +58,7 @@ static void scontrol_take(const char *text) {
     free(step_record(text, "12", "3"));
     while (parts++ < 64 && (part = step_component(&next, &job, &group)))
         free(part);
-    if (step_parse_nodes(&s, -1, text) == 0) {
+    if (is_short(text) && step_parse_nodes(&s, -1, text) == 0) {
         step_parse_memory(&s, text);
         step_parse_kind(&s, text);
         step_parse_real_memory(&s, text);

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fuzz targets: tests/fuzz/NAME.c, with seeds in tests/fuzz/corpus/NAME. `make check` runs each over its seeds; `make fuzz` builds
 # them once more, by clang with libFuzzer, in the folder fuzz of the build folder, and looks for inputs that do harm.
-fuzz_targets = tests/fuzz/attach tests/fuzz/conn tests/fuzz/dump tests/fuzz/gpu tests/fuzz/key tests/fuzz/lane tests/fuzz/lines \
+fuzz_targets = tests/fuzz/attach tests/fuzz/conn tests/fuzz/control tests/fuzz/dump tests/fuzz/gpu tests/fuzz/key tests/fuzz/lane tests/fuzz/lines \
   tests/fuzz/manifest tests/fuzz/memlimit tests/fuzz/node_info tests/fuzz/options tests/fuzz/plugin tests/fuzz/record \
-  tests/fuzz/rendezvous tests/fuzz/site tests/fuzz/size
+  tests/fuzz/rendezvous tests/fuzz/replica_backup tests/fuzz/replica_primary tests/fuzz/site \
+  tests/fuzz/size
 if BUILD_LOAD
 fuzz_load_kinds = tests/fuzz/load_fasta tests/fuzz/load_idx tests/fuzz/load_lines tests/fuzz/load_npy \
   tests/fuzz/load_npz tests/fuzz/load_tar tests/fuzz/load_zip
@@ -53,6 +54,13 @@ tests_fuzz_memlimit_SOURCES = tests/fuzz/memlimit.c tests/fuzz/fuzz.h
 tests_fuzz_memlimit_LDADD = $(FUZZ_MAIN) libstore.la libbase.la
 tests_fuzz_conn_SOURCES = tests/fuzz/conn.c tests/fuzz/fuzz.h
 tests_fuzz_conn_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
+# All of ddictd: its main() is none here.
+tests_fuzz_control_SOURCES = tests/fuzz/control.c tests/fuzz/address.h tests/fuzz/fuzz.h $(ddictd_SOURCES)
+tests_fuzz_control_CPPFLAGS = $(ddictd_CPPFLAGS) -Dmain=ddictd_main
+tests_fuzz_control_CFLAGS = $(AM_CFLAGS) -Wno-missing-prototypes
+tests_fuzz_control_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock_ns,--wrap=log_line,--wrap=startup_print \
+  -Wl,--wrap=startup_print_text,--wrap=record_writer_write
+tests_fuzz_control_LDADD = $(FUZZ_MAIN) $(ddictd_LDADD)
 tests_fuzz_dump_SOURCES = tests/fuzz/dump.c tests/fuzz/fuzz.h client/save/dump_in.c
 tests_fuzz_dump_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
 tests_fuzz_dump_LDADD = $(FUZZ_MAIN) libbase.la $(XXHASH_LIBS)
@@ -60,7 +68,7 @@ tests_fuzz_gpu_SOURCES = tests/fuzz/gpu.c tests/fuzz/fuzz.h
 tests_fuzz_gpu_LDADD = $(FUZZ_MAIN) libgpu.la libbase.la
 tests_fuzz_key_SOURCES = tests/fuzz/key.c tests/fuzz/fuzz.h client/common/key_text.c client/common/npy.c
 tests_fuzz_key_LDADD = $(FUZZ_MAIN) libbase.la
-tests_fuzz_lane_SOURCES = tests/fuzz/lane.c tests/fuzz/fuzz.h $(manager_sources)
+tests_fuzz_lane_SOURCES = tests/fuzz/lane.c tests/fuzz/client.h tests/fuzz/fuzz.h $(manager_sources)
 tests_fuzz_lane_CPPFLAGS = $(ddictd_CPPFLAGS)
 tests_fuzz_lane_LDADD = $(FUZZ_MAIN) libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS)
@@ -82,6 +90,17 @@ tests_fuzz_record_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_fuzz_record_LDADD = $(FUZZ_MAIN) libbase.la $(JANSSON_LIBS)
 tests_fuzz_rendezvous_SOURCES = tests/fuzz/rendezvous.c tests/fuzz/fuzz.h runtime/supervisor/rendezvous.c
 tests_fuzz_rendezvous_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
+FUZZ_REPLICA_WRAP = -Wl,--wrap=clock_ns,--wrap=log_line
+tests_fuzz_replica_backup_SOURCES = tests/fuzz/replica_backup.c tests/fuzz/manager.h tests/fuzz/address.h \
+  tests/fuzz/fuzz.h $(manager_sources)
+tests_fuzz_replica_backup_CPPFLAGS = $(ddictd_CPPFLAGS)
+tests_fuzz_replica_backup_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_REPLICA_WRAP)
+tests_fuzz_replica_backup_LDADD = $(tests_fuzz_lane_LDADD)
+tests_fuzz_replica_primary_SOURCES = tests/fuzz/replica_primary.c tests/fuzz/client.h tests/fuzz/manager.h \
+  tests/fuzz/address.h tests/fuzz/fuzz.h $(manager_sources)
+tests_fuzz_replica_primary_CPPFLAGS = $(ddictd_CPPFLAGS)
+tests_fuzz_replica_primary_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_REPLICA_WRAP)
+tests_fuzz_replica_primary_LDADD = $(tests_fuzz_lane_LDADD)
 tests_fuzz_site_SOURCES = tests/fuzz/site.c tests/fuzz/fuzz.h
 tests_fuzz_site_LDADD = $(FUZZ_MAIN) liblaunch.la libbase.la
 tests_fuzz_size_SOURCES = tests/fuzz/size.c tests/fuzz/fuzz.h

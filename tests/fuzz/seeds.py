@@ -41,6 +41,26 @@ def conn():
     seed("conn", "long", bytes([proved, 0]) + struct.pack("<I", 0xffffffff) + bytes(60))
 
 
+def control():
+    """control.c: node, 8: ready, 16: with --tasks; then how, who, type, manager, aux, length, payload"""
+    ready, drain, drained, beat, lost, stats, end, step, note, done, tasks, meet, freeze = range(21, 34)
+    save, a_map, drop = 37, 45, 46
+    later, node_1_lost = b"\0\xff", b"\x01\0"
+
+    def say(kind, manager=0, aux=0, payload=b"", how=0, who=0, shape=b"", whole=False):
+        return bytes([3, how, who, kind, manager, aux, 1 if whole else 2 * len(payload)]) + payload + shape
+
+    def row(owner, epoch, primary, backup):
+        return say(a_map, owner, epoch, bytes(16), how=16, shape=bytes([primary, backup]), whole=True)
+
+    for name, head in (("head", 8), ("below", 9), ("last", 10)):
+        seed("control", name + "_starts", bytes([head - 8]) + b"".join(say(ready, who=i) for i in range(2)) + say(beat, aux=3) + say(end))
+        seed("control", name + "_map", bytes([head]) + row(1, 2, 1, 16) + row(1, 5, 8, 16) + row(1, 3, 1, 8) + row(2, 2, 2, 6) + row(0, 9, 13, 15) + row(5, 2, 1, 1) + say(drop, 1, 1, b"why") + say(drop, 1, 1, b"why"))
+        seed("control", name + "_words", bytes([head + 16]) + say(tasks, 2, 1) + say(meet, 1, 90, b"1.2") + say(step, 1, 4, b"1.2") + say(freeze, whole=True, payload=struct.pack("<IIQII", 1, 1, 5, 1, 0)) + say(save, whole=True, payload=struct.pack("<IIQ", 1, 1, 1) + bytes(448)))
+        seed("control", name + "_ends", bytes([head]) + say(drain, aux=9) + say(drained, aux=0) + later * 3 + say(lost, 1, 1, b"node n1 is lost") + say(end, aux=1) + later + say(end, aux=2) + say(done) + later)
+        seed("control", name + "_loses", bytes([head]) + node_1_lost + later * 2 + say(drop, 2, 1, b"why") + later * 3)
+
+
 def dump():
     def pad(data):
         return data + bytes(-len(data) % 8)
@@ -191,6 +211,59 @@ def lane():
     seed("lane", "padding", op(1, payload=b"") + run)
 
 
+def replica_backup():
+    """replica_backup.c: how (repl_do), operation, key, and what `how` asks for; begins with whether it is promoted"""
+    put, append, pop, delete, clear, limit, took = range(1, 8)
+    turn, again, piece = b"\x03", b"\x05\x02", b"\x06"
+
+    def sync(epoch=1):
+        return bytes([1, epoch])
+
+    def repl(what, key=0, how=0, number=None, aux=None, version=None, length=None, most=None):
+        how |= (2 if number is not None else 0) | (8 if aux is not None else 0) | (16 if version is not None else 0) | (32 if length is not None else 0)
+        return (bytes([9, how, what, key]) + (bytes([1, number]) if number is not None else b"") +
+                (struct.pack("<Q", aux) if aux is not None else bytes([most or 0]) if what == limit else b"") +
+                (struct.pack("<Q", version)[:6] if version is not None else b"") + (struct.pack("<Q", length)[:3] if length is not None else b""))
+
+    queue = repl(limit, 2, most=5) + repl(append, 2, number=1) + repl(append, 2, number=2) + repl(pop, 2, number=3) + turn + repl(took, 3, number=3)
+    value = repl(put, 1, length=100000) + piece + b"\xff" + turn + piece + b"\xff"
+    seed("replica_backup", "changes", b"\0" + sync() + repl(put) + repl(put, 0, version=5000) + repl(delete) + repl(delete, 1) + turn + repl(put, 1) + repl(clear, 3) + turn)
+    seed("replica_backup", "two", b"\0" + sync() + repl(put) + repl(put) + turn * 4 + repl(delete) + turn)
+    seed("replica_backup", "queue", b"\0" + sync() + queue + turn)
+    seed("replica_backup", "value", b"\0" + sync() + value + turn)
+    seed("replica_backup", "again", b"\0" + sync() + value[:-2] + again + value + repl(append, 2, aux=1) + again + repl(append, 2, aux=1) + repl(pop, 2, aux=2) + again + repl(pop, 2, aux=2) + turn)
+    seed("replica_backup", "full", b"\0" + sync() + (repl(put, 4, length=0xf00000) + repl(put, 12, length=0xf00000) + turn) * 3 + b"\x04\xff" * 3 + turn)
+    seed("replica_backup", "promoted", b"\x0f" + sync() + queue + value[:-2])
+    seed("replica_backup", "map", b"\0" + sync(2) + repl(put) + turn + b"\x02\0" + turn + repl(put) + b"\x02\x01" + turn + again + repl(put) + b"\x02\0")
+    item, result, whole = range(8, 11)
+    fill = bytes([1, 64]) + turn * 3 + repl(item, 0, version=9) + repl(append, 2, number=1) + repl(item, 2, version=10) + repl(result, 3, number=4, aux=0) + repl(result, 1, number=5, aux=1)
+    seed("replica_backup", "filled", b"\0" + fill + repl(whole, 3) + turn * 3 + repl(put) + turn)
+    seed("replica_backup", "half_filled", b"\0" + fill + again + bytes([1, 64]) + repl(item, 1, version=4) + turn + repl(whole, 3) + repl(whole, 3) + again + repl(item) + turn)
+    seed("replica_backup", "without", b"\0" + repl(put) + again + sync(0) + again + sync(7) + again + piece + b"\x01" + again + sync() + sync())
+    seed("replica_backup", "bytes", b"\0" + sync() + b"\0" + bytes([65]) + message(43, b"a", key=1)[:65] + turn)
+
+
+def replica_primary():
+    """replica_primary.c: begins with whether the backup is dropped at last"""
+    def put(key, n=5):
+        return bytes([12 + 16 * key, n])
+
+    def message(kind, status=0, aux=0, key=0, more=0, flags=0):
+        return bytes([1, kind, more]) + struct.pack("<HiQ", flags, status, aux) + bytes([key])
+
+    turn, later, clear, append, hang_up, ack_all = b"\x06", b"\x05\xff", b"\x0a", b"\x0b", b"\x02", b"\x03\x80"
+    ack = 44
+    some = later + turn * 4 + put(0) + put(1) + put(2, 255) + append + turn * 4
+    seed("replica_primary", "changes", b"\0" + some + b"\x17" + turn + b"\x27" + turn + ack_all + turn + clear + put(0) + turn + ack_all)
+    seed("replica_primary", "again", b"\0" + some + b"\x17" + hang_up + later + turn * 4 + b"\x17" + turn + hang_up + append * 3 + later + turn * 4)
+    seed("replica_primary", "early", b"\0" + some + b"\x03\xff" + turn + later + turn * 4 + message(ack, aux=1 << 40) + turn)
+    seed("replica_primary", "lower", b"\0" + some + ack_all + turn + message(ack, aux=1) + turn)
+    seed("replica_primary", "fails", b"\0" + some + b"\x04\x0c" + turn + some + b"\x04\x0c" + turn)
+    seed("replica_primary", "others", b"\0" + some + message(2) + turn + later + turn * 4 + message(43, 1) + later + turn * 4 + message(12, more=9) + turn)
+    seed("replica_primary", "dropped", b"\x0f" + some + b"\x17" + clear + put(0))
+    seed("replica_primary", "bytes", b"\0" + some + b"\0" + bytes([64]) + bytes(64) + turn)
+
+
 if __name__ == "__main__":
-    for make in (attach, conn, dump, gpu, key, lane, load, node_info, rendezvous, s3_list):
+    for make in (attach, conn, control, dump, gpu, key, lane, load, node_info, rendezvous, replica_backup, replica_primary, s3_list):
         make()

@@ -154,7 +154,7 @@ static void begin_change(enum what what, unsigned k, uint64_t next) {
 }
 
 static void end_change(void) {
-    if (notes->under_way < PUSH)
+    if (notes->key < KEYS)
         notes->acked[notes->key] = notes->next[notes->key];
     __atomic_store_n(&notes->under_way, IDLE, __ATOMIC_RELEASE);
 }

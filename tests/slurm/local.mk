@@ -14,7 +14,7 @@ EXTRA_DIST += tests/slurm/batch.sh tests/slurm/11-job-batch.t tests/slurm/12-job
 EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/lives.py \
   tests/slurm/record.py \
   tests/slurm/record.sh tests/slurm/90-jobs.t tests/slurm/92-nodes.t \
-  tests/slurm/93-many-nodes.t tests/slurm/95-replicas.t
+  tests/slurm/93-many-nodes.t tests/slurm/95-replicas.t tests/slurm/96-histories.t tests/slurm/histories.py
 EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py tests/slurm/clock.c \
   tests/slurm/80-end.t tests/slurm/81-end-job.t tests/slurm/82-end-killed.t \
   tests/slurm/83-end-node.t tests/slurm/84-end-missing.t tests/slurm/85-end-memory.t \
@@ -32,3 +32,12 @@ EXTRA_DIST += tests/slurm/61-readme.t
 EXTRA_DIST += tests/slurm/27-spill.t
 EXTRA_DIST += tests/slurm/28-memory-limits.t tests/slurm/29-memory-settings.t tests/slurm/limits.sh tests/slurm/limits.py
 EXTRA_DIST += tests/slurm/41-freeze.t tests/slurm/freeze.py
+
+# Long histories over Slurm, as root, on the cluster DEVCLUSTER_ID of contrib/devcluster, which has this build installed.
+HISTORY_ROUNDS = nothing node ddictd srun slurmstepd
+HISTORY_ROUND_SECONDS = 60
+HISTORY_TIMES = 4
+history-slurm:
+	HISTORY_ROUND_SECONDS='$(HISTORY_ROUND_SECONDS)' \
+	  HISTORY_ROUNDS="`for i in $$(seq $(HISTORY_TIMES)); do echo $(HISTORY_ROUNDS); done | paste -sd' '`" $(srcdir)/tests/slurm/96-histories.t
+.PHONY: history-slurm
