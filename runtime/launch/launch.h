@@ -8,9 +8,9 @@ int cmd_up(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 
 /*
- * A verb on a host that has no managers: run it on the first node of the dictionary. args: the verb
- * and its words, without those that name files or the dictionary; in: its stdin, -1 none; out_file:
- * where its stdout goes, NULL ours. The exit code; -ENOENT when it is not to be done: name is of no
+ * A verb on a host that has no managers: run it on the first node of the dictionary that srun
+ * reaches. args: the verb and its words, without those that name files or the dictionary; in: its
+ * stdin, -1 none; out_file: where its stdout goes, NULL ours. The exit code; -ENOENT when it is not to be done: name is of no
  * Slurm job of ours, this is a node of one (every node of it has its managers), or there is no
  * srun; another negative code with the sentence set. It runs with the variable RELAYED, and opens
  * no files.

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * relay.c - a verb of the `ddict` command on a host that has no managers, such as a login node: the
- * same verb runs on the first node of the dictionary, by an srun. stdin, stdout, stderr and the
- * exit code pass through; files are opened here.
+ * same verb runs on the first node of the dictionary, by an srun, or, where srun did not reach that, on
+ * the next one: with --replicas=2 the dictionary may have lost it. stdin, stdout, stderr and the exit
+ * code pass through; files are opened here.
  */
 #include "relay.h"
 
@@ -68,12 +69,31 @@ static int job_of(const char *name, char *job, size_t job_cap, char *step, size_
     return own && *own != '\0' && (size_t)snprintf(job, job_cap, "%s", own) < job_cap ? 0 : -ENOENT;
 }
 
+struct complaint { /* of srun, that it did not begin; said where no other node is left */
+    int unreached;
+    char text[1024];
+};
+
+static int is_unreached(const char *line) {
+    return (strstr(line, "Task launch for ") && strstr(line, "failed on node")) ||
+           strstr(line, "Required node not available") ||
+           strstr(line, "Requested node configuration is not available");
+}
+
 /* What srun adds about the exit code is no news. */
 static void on_error_line(void *arg, char *line) {
+    struct complaint *c = arg;
+    size_t n = strlen(c->text);
+
     if (strncmp(line, "srun: ", 6) == 0 &&
         (strstr(line, "Exited with exit code") || strstr(line, "Terminating StepId")))
         return;
-    fprintf(stderr, "%s\n", line);
+    if (strncmp(line, "srun: ", 6) == 0)
+        c->unreached |= is_unreached(line);
+    if (c->unreached && n < sizeof c->text)
+        snprintf(c->text + n, sizeof c->text - n, "%s\n", line);
+    else
+        fprintf(stderr, "%s\n", line);
 }
 
 struct sink {
@@ -101,7 +121,7 @@ static void sink_write(struct sink *s, const char *bytes, size_t n) {
 }
 
 /* Until both ends are closed; the verb itself has the deadlines. */
-static void outputs_pass(int out, int err, struct sink *sink) {
+static void outputs_pass(int out, int err, struct sink *sink, struct complaint *complaint) {
     struct pollfd p[2] = {{.fd = out, .events = POLLIN}, {.fd = err, .events = POLLIN}};
     struct lines lines = {.max = 65536};
     char buf[65536];
@@ -120,7 +140,7 @@ static void outputs_pass(int out, int err, struct sink *sink) {
         if (p[1].revents != 0) {
             n = read(err, buf, sizeof buf);
             if (n > 0)
-                lines_feed(&lines, buf, (size_t)n, on_error_line, NULL);
+                lines_feed(&lines, buf, (size_t)n, on_error_line, complaint);
             else if (n == 0 || errno != EINTR)
                 p[1].fd = -1;
         }
@@ -128,7 +148,8 @@ static void outputs_pass(int out, int err, struct sink *sink) {
     lines_free(&lines);
 }
 
-static int relay_run(char *const *argv, char *const *envp, int in, const char *out_file) {
+static int relay_run(char *const *argv, char *const *envp, int in, const char *out_file,
+                     struct complaint *complaint) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     struct sink sink = {.file = out_file, .fd = -1};
     int out[2] = {-1, -1}, err[2] = {-1, -1}, status = 0, rc;
@@ -148,7 +169,7 @@ static int relay_run(char *const *argv, char *const *envp, int in, const char *o
         srun_pid = rc;
         for (i = 0; i < sizeof signals / sizeof *signals; i++)
             signal(signals[i], on_signal);
-        outputs_pass(out[0], err[0], &sink);
+        outputs_pass(out[0], err[0], &sink, complaint);
         while (waitpid(srun_pid, &status, 0) < 0 && errno == EINTR)
             continue;
         srun_pid = 0;
@@ -165,12 +186,13 @@ static int relay_run(char *const *argv, char *const *envp, int in, const char *o
     return rc;
 }
 
-static int relay_to(const char *srun, const char *job, const struct step *step, const char *name,
-                    char *const *args, int in, const char *out_file) {
+static int relay_to(const char *srun, const char *job, const struct step *step, size_t node,
+                    const char *name, char *const *args, int in, const char *out_file,
+                    struct complaint *complaint) {
     char self[PATH_MAX], **argv, **envp;
     const char *program[RELAY_ARGS] = {self, args[0], "--name", name};
     struct part first = {
-        .group = step->parts[0].group, .nodelist = step->nodes.names[0], .nodes = 1};
+        .group = step->parts[0].group, .nodelist = step->nodes.names[node], .nodes = 1};
     struct hidden h = {
         .srun = srun, .job = job, .parts = &first, .nparts = 1, .mpi = "none", .program = program};
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -189,7 +211,7 @@ static int relay_to(const char *srun, const char *job, const struct step *step, 
     setenv(RELAYED, "1", 1);
     envp = command_environment(environ, 0);
     argv = hidden_argv(&h);
-    rc = !envp || !argv ? -ENOMEM : relay_run(argv, envp, in, out_file);
+    rc = !envp || !argv ? -ENOMEM : relay_run(argv, envp, in, out_file, complaint);
     argv_free(argv);
     free(envp);
     return rc;
@@ -230,6 +252,21 @@ int relay_find(const char *name, char *job, size_t job_cap, char *srun, size_t s
     return rc;
 }
 
+/* The first component's nodes come first, and any of them will do. */
+static int relay_anywhere(const char *srun, const char *job, const struct step *step,
+                          const char *name, char *const *args, int in, const char *out_file) {
+    size_t node = 0, n = step->parts[0].nodes;
+    struct complaint c;
+    int rc;
+
+    do {
+        c = (struct complaint){0};
+        rc = relay_to(srun, job, step, node, name, args, in, out_file, &c);
+    } while (rc > 0 && c.unreached && ++node < n);
+    fputs(c.text, stderr);
+    return rc;
+}
+
 int launch_relay(const char *name, char *const *args, int in, const char *out_file) {
     char job[32], srun[PATH_MAX];
     struct step step = {0};
@@ -240,7 +277,7 @@ int launch_relay(const char *name, char *const *args, int in, const char *out_fi
         return -ENOENT;
     rc = relay_find(name, job, sizeof job, srun, sizeof srun, &step, &envp);
     if (rc == 0)
-        rc = relay_to(srun, job, &step, name, args, in, out_file);
+        rc = relay_anywhere(srun, job, &step, name, args, in, out_file);
     step_free(&step);
     free(envp);
     return rc;

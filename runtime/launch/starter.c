@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define OF_MEMORY      "cause=memory " /* of an `error` line */
+#define OF_CUT         "cause=cut "    /* likewise: of one node; the others may go on */
 #define SLICE_MS       500             /* < DD_SUSPEND_GAP_MS */
 #define LINE_MAX_BYTES (256u << 20)    /* the report of DD_MANAGERS_MAX managers */
 
@@ -259,7 +260,20 @@ static void on_exists(struct starter *s, const char *rest) {
     starter_enter(s, STARTER_DRAINING, DD_LINGER_MS + 2 * DD_STOP_MS);
 }
 
+/* Ready: only the exit of all can tell that nobody has gone on. True: so it is. */
+static int on_cut(struct starter *s, const char *rest) {
+    if (strncmp(rest, OF_CUT, sizeof OF_CUT - 1) != 0 || s->state < STARTER_READY)
+        return 0;
+    rest += sizeof OF_CUT - 1;
+    snprintf(s->cut_off, sizeof s->cut_off, "%s", rest);
+    if (s->news)
+        s->news(s->news_arg, LINE_WARN, rest);
+    return 1;
+}
+
 static void on_error(struct starter *s, const char *rest) {
+    if (on_cut(s, rest))
+        return;
     if (strncmp(rest, OF_MEMORY, sizeof OF_MEMORY - 1) == 0) {
         s->memory = 1;
         rest += sizeof OF_MEMORY - 1;
@@ -481,6 +495,8 @@ static void exit_judge(struct starter *s) {
 
     if (s->ended && (s->ready || s->why[0] != '\0'))
         return;
+    if (s->cut_off[0] != '\0')
+        why_set(s, "%s", s->cut_off);
     reason_read(s->tail, s->tail_len, text, sizeof text);
     if (WIFSIGNALED(s->status))
         why_set(s, "%s %s: killed by signal %d", s->srun ? "the srun of the managers" : "ddictd",

@@ -44,16 +44,17 @@ enum starter_state {
 
 struct starter {
     enum starter_state state;
-    int ready;               /* it was ready once */
-    int exists;              /* ready is another start's dictionary of this name; ours ends */
-    int ended;               /* it said `end`, or ended in order and was cut off */
-    int cut;                 /* `end`, and what comes with it, did not arrive */
-    int memory;              /* its error was one of memory */
-    int unsaved;             /* it said `unsaved` */
-    int gone;                /* srun said before `ready` that a task is gone */
-    char why[DD_ERRMSG_MAX]; /* "" or what went wrong, one sentence */
-    char about[256];         /* what stood behind `ready` */
-    char *report;            /* JSON, ours; NULL when there was none */
+    int ready;                   /* it was ready once */
+    int exists;                  /* ready is another start's dictionary of this name; ours ends */
+    int ended;                   /* it said `end`, or ended in order and was cut off */
+    int cut;                     /* `end`, and what comes with it, did not arrive */
+    int memory;                  /* its error was one of memory */
+    int unsaved;                 /* it said `unsaved` */
+    int gone;                    /* srun said before `ready` that a task is gone */
+    char why[DD_ERRMSG_MAX];     /* "" or what went wrong, one sentence */
+    char cut_off[DD_ERRMSG_MAX]; /* "" or what a node said that was cut off from the others */
+    char about[256];             /* what stood behind `ready` */
+    char *report;                /* JSON, ours; NULL when there was none */
     /* NULL, or gets LINE_WARN, _UNSAVED, _SAVING and _SUMMARY as they come; the owner sets it */
     void (*news)(void *arg, enum line_kind kind, const char *text);
     void *news_arg;

@@ -66,8 +66,10 @@ static int lost_heard(struct supervisor *s, const struct control_said *m) {
         s->lost_manager = m->manager;
         s->lost_node = m->aux < s->nodes ? (uint32_t)m->aux : UINT32_MAX;
     }
-    if (!s->lost)
+    if (!s->lost) {
         s->lost_memory = m->tag != 0;
+        s->cut_off = s->opt.replicas > 1 && m->aux == s->node_id; /* cut_off_tell() */
+    }
     supervisor_lost(s, "%.*s", (int)(m->len < 400 ? m->len : 400), m->payload);
     if (m->aux < s->nodes)
         control_node_silent(s, (uint32_t)m->aux);

@@ -130,6 +130,8 @@ static void stand(struct supervisor *s) {
 
 static void look_failed(struct supervisor *s) {
     s->election->looks = false;
+    if (!s->lost)
+        s->cut_off = true;
     if (!s->lost && s->stage < STAGE_ENDING)
         supervisor_lost(s,
                         "node %s was cut off, or too many nodes are lost: no majority of them "

@@ -292,7 +292,7 @@ static void over_begin(struct supervisor *s) {
     for (size_t i = 0; i < TIMER_N; i++)
         timer_clear(&s->timers, &s->lifecycle->timers[i].timer);
     /* without replicas the loss of node 0 is all that the starter hears */
-    if (s->opt.replicas > 1 ? !control_is_head(s) : s->node_id != 0)
+    if (s->cut_off || (s->opt.replicas > 1 ? !control_is_head(s) : s->node_id != 0))
         return;
     if (s->was_ready) {
         report_print(s);
@@ -357,7 +357,11 @@ static void lost_tell(struct supervisor *s) {
         s->exit_code = 1;
     status_page_set(s, STATUS_LOST, s->text);
     log_error("%s", s->text);
-    startup_print("error %s%s", s->lost_memory ? "cause=memory " : "", s->text);
+    startup_print("error %s%s",
+                  s->cut_off       ? "cause=cut "
+                  : s->lost_memory ? "cause=memory "
+                                   : "",
+                  s->text);
     control_lost(s);
     if (s->was_ready && control_is_head(s))
         record_lost(s);

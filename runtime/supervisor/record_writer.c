@@ -7,6 +7,7 @@
  */
 #include "record_writer.h"
 
+#include "control.h"
 #include "startup_output.h"
 #include "supervisor.h"
 #include <base/log.h>
@@ -83,8 +84,9 @@ static bool end_is_there(const char *path, const char *text) {
     return found;
 }
 
-/* In the child: 0 or why not. */
-static int line_write(const char *path, bool create, const char *text, size_t len, bool torn) {
+/* In the child: 0 or why not. looks: whether another node wrote the end. */
+static int line_write(const char *path, bool create, const char *text, size_t len, bool torn,
+                      bool looks) {
     struct stat st;
     int fd = open(path,
                   O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
@@ -100,7 +102,7 @@ static int line_write(const char *path, bool create, const char *text, size_t le
         return NOT_OURS;
     if (create && st.st_nlink != 1)
         return LINKED;
-    if (create && strstr(text, "\"event\":\"job_end\"") && end_is_there(path, text))
+    if (looks && strstr(text, "\"event\":\"job_end\"") && end_is_there(path, text))
         return 0;
     if (torn && write(fd, "\n", 1) != 1)
         return errno ? errno : WROTE_NOTHING;
@@ -128,8 +130,11 @@ static void line_child(struct supervisor *s, const struct unwritten_line *l, pid
     close_range(3, ~0u, 0);
     const struct record_writer *c = s->record_writer;
     const char *path = file_path(s, l->file);
+    /* a node that was cut off may have written an end of its own */
+    bool decides = s->opt.replicas > 1 && control_decides(s) && !s->cut_off;
     bool torn = c->torn[l->file] || (c->follows[l->file] && last_line_is_cut(path));
-    _exit(line_write(path, l->file == WRITE_RECORD, l->text, l->len, torn));
+    _exit(line_write(path, l->file == WRITE_RECORD, l->text, l->len, torn,
+                     l->file == WRITE_RECORD && !decides));
 }
 
 static void line_drop(struct record_writer *c) {

@@ -156,6 +156,7 @@ struct supervisor {
     char text[512];                   /* why it is lost */
     uint32_t lost_manager, lost_node; /* who was; UINT32_MAX: not one of these */
     bool lost_memory;                 /* for want of memory: Slurm cancels the step then */
+    bool cut_off;                     /* lost to this node; others may go on (--replicas=2) */
     enum end_reason reason;
     uint64_t began, ready_at;
     int exit_code;

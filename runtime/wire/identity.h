@@ -11,7 +11,7 @@
 enum conn_role {
     ROLE_DATA = 1,
     ROLE_CONTROL = 2,
-    ROLE_MORE = 3,   /* a further connection beside one of ROLE_DATA, of the same group */
+    ROLE_MORE = 3,    /* a further connection beside one of ROLE_DATA, of the same group */
     ROLE_REPLICA = 4, /* from the primary of an owner to its backup */
     ROLE_VOTE = 5     /* from a ddictd that looks for who decides; ids as ROLE_CONTROL */
 };

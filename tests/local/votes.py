@@ -148,6 +148,7 @@ def it_is_cut_off_and_reads_nothing_old():
         check(d.nodes[0].wait(15) != 0, "exit code")
         longest = d.stop_loads(loads)
         check(longest < ANSWERED_MS, "a call took %d ms" % longest)
+        print("# the longest call took %d ms" % longest)
         writer.stop()
         stale = no_stale(pairs(reader.lines), pairs(writer.lines))
         check(stale == 0, "a read in place was %d values behind" % stale)

@@ -124,6 +124,11 @@ lost_at=$SECONDS
 sleep $((8 * slow))
 grows 1
 has_not "nobody_was_told_of_an_error$row" 'is told'
+if sub ddict stats --json --name "$(sub id -u).$job.0" >"$work/stats" 2>&1 && grep -q "\"node\":\"${nodes[1]}\"" "$work/stats"; then
+    ok "a_verb_on_the_submit_host_reaches_another_node$row"
+else
+    not_ok "a verb on the submit host reaches another node$row: $(cut -c1-300 "$work/stats")"
+fi
 touch "$work/stop"
 until_files read "1 2" 60
 echo "note all read $((SECONDS - lost_at)) s after the loss, of which 8 s were waited"

@@ -215,6 +215,32 @@ START_TEST(what_ignores_SIGTERM_is_killed) {
 }
 END_TEST
 
+START_TEST(a_node_that_is_cut_off_does_not_end_the_others) {
+    begin(
+        UP
+        "sleep 0.1; echo ddict1 error cause=cut n1 was cut off; read word; test \"$word\" = drain "
+        "&& echo ddict1 end; exit 1",
+        1, START_S);
+    turn_until(STARTER_READY);
+    for (int i = 0; i < 100 && s.cut_off[0] == '\0'; i++) {
+        poll(NULL, 0, 20);
+        starter_turn(&s);
+    }
+    ck_assert_str_eq(s.cut_off, "n1 was cut off");
+    ck_assert_int_eq(s.state, STARTER_READY);
+    starter_drain(&s);
+    ends(NULL);
+}
+END_TEST
+
+START_TEST(all_that_are_cut_off_have_ended) {
+    begin(UP "sleep 0.1; echo ddict1 error cause=cut n1 was cut off; exit 1", 1, START_S);
+    turn_until(STARTER_READY);
+    ends("n1 was cut off");
+    ck_assert_ptr_null(strstr(s.why, "cause="));
+}
+END_TEST
+
 START_TEST(lost_is_told_and_comes_to_its_end) {
     begin(UP "sleep 0.1; echo ddict1 error manager 3 was lost; echo 'ddict1 report {}'; echo "
              "ddict1 end; exit 1",
@@ -512,6 +538,7 @@ int main(void) {
         a_task_that_is_gone_before_ready_ends_the_waiting, who_cancelled_the_step_is_the_cause,
         an_end_in_order_that_Slurm_cut_off_is_no_failure,
         memory_is_the_cause_although_the_step_was_cancelled, what_ignores_SIGTERM_is_killed,
+        a_node_that_is_cut_off_does_not_end_the_others, all_that_are_cut_off_have_ended,
         lost_is_told_and_comes_to_its_end, an_end_without_asking_is_no_error,
         a_drain_is_said_before_the_end_of_input, another_start_s_dictionary_is_ready_and_ours_ends,
         warnings_and_the_summary_are_passed_on, what_was_not_saved_has_a_word_of_its_own,

@@ -142,7 +142,7 @@ static void connections(void) {
 
 static void control(void) {
     F(freeze_word, what), F(freeze_word, manager), F(freeze_word, id), F(freeze_word, state);
-    F(freeze_word, refused);
+    F(freeze_word, refused), F(freeze_word, goal), F(freeze_word, unused);
     END(freeze_word);
     F(note, kind), F(note, manager), F(note, count), F(note, used_bytes), F(note, total_bytes);
     F(note, node), F(note, text);
