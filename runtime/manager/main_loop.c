@@ -364,6 +364,8 @@ static void manager_serve(struct manager *m) {
         }
         share_begin(m);
         bool worked = lanes_turn(m);
+        if (m->primary)
+            replica_primary_send(m);
         /* A peer that asked lately is likely to ask again: idle turns look at the sockets each
          * time. */
         if (m->peers_busy || m->lanes_at ||

@@ -387,6 +387,17 @@ static void behind_go_on(struct flights *fl) {
         fl->m->up->key_next(fl->m, NULL, 0, 0);
 }
 
+/* Two and four of them ahead. */
+static void commits_expect(struct flights *fl, const struct flight *f) {
+    const struct flight *ahead[5] = {f};
+    for (unsigned i = 1; i < 5; i++)
+        if (!(ahead[i] = ahead[i - 1]->next))
+            return;
+    store_expect(fl->m->store, ahead[4]->hash, ahead[2]->hash);
+    if (ahead[4]->ref.item)
+        __builtin_prefetch(ahead[4]->ref.item);
+}
+
 /* --- copies for a new backup --- */
 int flight_copy(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
     struct flights *fl = m->flights;
@@ -449,6 +460,7 @@ bool flights_commit(struct manager *m) {
     while (fl->air && (fl->air->acked || fl->alone) && !fl->failed && !fl->over &&
            manager_may_serve(m)) {
         struct flight *f = air_leave(fl);
+        commits_expect(fl, f);
         if (faults.on)
             faults_step(STEP_HEARD);
         key_go_on(fl, flight_run(fl, f));

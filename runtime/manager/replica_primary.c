@@ -30,6 +30,9 @@
 #define LOOK_MS \
     500u /* between looks whether a backup that is connected has acknowledged something */
 
+/* A key with a value that are sent as a copy: it costs less than to keep the block */
+#define COPIED_MOST 4096u
+
 struct note { /* of the life before: a key that is to be made the same on both */
     struct note *next;
     struct ledger_entry *entry;
@@ -81,6 +84,7 @@ struct replica_primary {
     struct timer tick;
     uint64_t
         heard_ns; /* by the clock of timers: when it acknowledged something, or nothing waited */
+    uint8_t small[COPIED_MOST];
 };
 
 static void primary_lost(struct replica_primary *p, const char *why) {
@@ -151,6 +155,16 @@ static struct pin *pin_new(struct manager *m, uint64_t off) {
     return NULL;
 }
 
+static bool small_send(struct replica_primary *p, struct msg *r, const void *key,
+                       const void *value) {
+    memcpy(p->small, key, r->key_len);
+    memcpy(p->small + r->key_len, value, r->val_len);
+    int e = conn_send(p->conn, r, p->small, r->key_len + r->val_len, NULL, 0, NULL, NULL);
+    if (e < 0)
+        primary_end(p, e);
+    return e == 0;
+}
+
 /* Send r with the value of ref, or its first message; the pieces follow by value_go_on(). */
 static bool value_send(struct replica_primary *p, struct msg *r, const void *key,
                        const struct store_ref *ref) {
@@ -161,6 +175,8 @@ static bool value_send(struct replica_primary *p, struct msg *r, const void *key
     r->tag = it->tag;
     if (r->val_len == 0)
         return repl_send(p, r, key, NULL, 0, NULL, NULL);
+    if (!item_away(it) && r->key_len + r->val_len <= COPIED_MOST)
+        return small_send(p, r, key, ref->value);
     if (!item_away(it) && r->key_len + r->val_len <= DD_MSG_INLINE) {
         struct pin *pin = pin_new(m, ref->off);
         if (!pin) {
@@ -465,6 +481,11 @@ static bool primary_can(const struct replica_primary *p) {
 static void primary_pump(struct replica_primary *p) {
     while (primary_can(p) && primary_go_on(p)) {
     }
+}
+
+void replica_primary_send(struct manager *m) {
+    if (m->flights && m->flights->unsent)
+        primary_pump(m->primary);
 }
 
 /* --- a new backup --- */

@@ -21,6 +21,8 @@ int replica_primary_init(struct manager *m);
 void replica_primary_free(struct manager *m);
 /* Once a turn: send, commit what was acknowledged. True: something was committed. */
 bool replica_primary_turn(struct manager *m);
+/* Behind a share of requests: what they changed leaves with the next io_wait(). */
+void replica_primary_send(struct manager *m);
 /* SUP_MAP of its own keys; m->primary and m->flights may be gone behind it, or be there anew. */
 void replica_primary_map(struct manager *m, const struct sup_msg *s);
 /* A later life: the life before had sent this change (LEDGER_FLIGHT). go_on: before any request is

@@ -76,9 +76,11 @@ static int put_sent(struct requester *a, const struct msg *req, struct store_ref
                     uint64_t began, enum store_mode mode) {
     const struct item *it = ref->item;
     struct store_ref there;
-    bool is = store_find(a->m->store, it->key, it->key_len, &there) == 0;
-    if (mode != STORE_ANY && is != (mode == STORE_EXISTING))
-        return is ? DDICT_EEXISTS : DDICT_ENOKEY;
+    if (mode != STORE_ANY && !flight_commits(a->m, req)) {
+        bool is = store_find(a->m->store, it->key, it->key_len, &there) == 0;
+        if (is != (mode == STORE_EXISTING))
+            return is ? DDICT_EEXISTS : DDICT_ENOKEY;
+    }
     return flight_send(a, req, req->flags & MSGF_APPEND ? REPL_APPEND : REPL_PUT, it->key, it->hash,
                        ref, began, 0);
 }
@@ -271,7 +273,7 @@ static int take_get(struct requester *a, const struct request *q) {
 /* 0: remove it. 1: it is in flight. Negative: refuse it. */
 static int del_sent(struct requester *a, const struct request *q, uint64_t began) {
     struct store_ref there;
-    int e = store_find(a->m->store, q->key, q->m->key_len, &there);
+    int e = flight_commits(a->m, q->m) ? 0 : store_find(a->m->store, q->key, q->m->key_len, &there);
     return e < 0 ? e : flight_send(a, q->m, REPL_DEL, q->key, q->hash, NULL, began, 0);
 }
 

@@ -58,6 +58,13 @@ void index_prefetch(struct store *s, uint64_t hash) {
     __builtin_prefetch(k, 1);
 }
 
+void index_prefetch_item(struct store *s, uint64_t hash) {
+    const struct bucket *k = &index_segment(s, hash)->bucket[HASH_BUCKET(hash)];
+    for (unsigned i = 0; i < BUCKET_SLOTS; i++)
+        if (WORD_LIVE(k->slot[i]) && WORD_TAG(k->slot[i]) == HASH_TAG(hash))
+            __builtin_prefetch(arena_at(s, WORD_OFFSET(k->slot[i])));
+}
+
 void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_len,
                 struct index_place *p) {
     struct segment *g = index_segment(s, hash);

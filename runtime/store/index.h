@@ -20,6 +20,8 @@ void index_find(struct store *s, uint64_t hash, const void *key, uint32_t key_le
                 struct index_place *p);
 struct segment *index_segment(struct store *s, uint64_t hash);
 void index_prefetch(struct store *s, uint64_t hash);
+/* Some time behind that: the item in its bucket. */
+void index_prefetch_item(struct store *s, uint64_t hash);
 int index_clear(struct store *s);
 bool index_sweep(struct store *s); /* one segment; true while more is waiting */
 

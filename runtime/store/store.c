@@ -294,6 +294,11 @@ void store_version_reach(struct store *s, uint64_t version) {
         s->header->version = version;
 }
 
+void store_expect(struct store *s, uint64_t soon, uint64_t sooner) {
+    index_prefetch(s, soon);
+    index_prefetch_item(s, sooner);
+}
+
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref) {
     struct index_place p;
     index_find(s, key_hash(key, key_len), key, key_len, &p);

@@ -128,6 +128,8 @@ int store_queue_push_as(struct store *s, struct store_ref *ref);
 /* Look up; DDICT_ENOKEY. The ref is valid until the next call that changes the store unless it is
  * pinned. */
 int store_find(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
+/* Keys of these hashes are looked up, or put, soon; and sooner: their cache lines come meanwhile. */
+void store_expect(struct store *s, uint64_t soon, uint64_t sooner);
 /* Remove. With ref: the removed item, pinned once for the caller (pop). DDICT_ENOKEY. */
 int store_remove(struct store *s, const void *key, uint32_t key_len, struct store_ref *ref);
 /* The same for a pop; *next receives the value that is now the first of the key, its item is NULL
