@@ -216,7 +216,8 @@ void orphan_check(struct supervisor *s, struct ctl_conn *cc) {
 }
 
 bool control_orphan_errs(const struct supervisor *s) {
-    return s->grants && s->control->parent && !s->lost;
+    bool decides = control_decides(s) && s->nodes > 2 && grants_valid(s);
+    return s->grants && (s->control->parent || decides) && !s->lost;
 }
 
 /* --- what is heard --- */
@@ -352,6 +353,16 @@ void control_told(struct supervisor *s) {
 
 void control_ready_tell(struct supervisor *s, uint32_t node) {
     ctl_conn_send(s->control->nodes[node].child, MSG_CTL_READY, UINT32_MAX, 0, NULL, 0);
+}
+
+void control_stage_tell(struct supervisor *s, uint32_t node) {
+    struct ctl_conn *cc = s->control->nodes[node].child;
+    if (s->lost)
+        lost_send(cc);
+    else if (s->stage >= STAGE_ENDING)
+        ctl_conn_send(cc, MSG_CTL_END, UINT32_MAX, 0, NULL, 0);
+    else if (s->stage == STAGE_DRAINING || s->stage == STAGE_SAVING)
+        ctl_conn_send(cc, MSG_CTL_DRAIN, s->reason, (uint64_t)s->opt.drain_ms, NULL, 0);
 }
 
 void control_drain(struct supervisor *s, int wait_ms) {

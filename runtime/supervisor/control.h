@@ -74,6 +74,8 @@ void control_ready(struct supervisor *s); /* our managers are ready */
 /* takeover.h: READY to who decides now: it has been told all; or to a node below, that may not have heard it. */
 void control_told(struct supervisor *s);
 void control_ready_tell(struct supervisor *s, uint32_t node);
+/* Likewise: what it may have missed of the end. */
+void control_stage_tell(struct supervisor *s, uint32_t node);
 /* tell the others, also when the time gets shorter */
 void control_drain(struct supervisor *s, int wait_ms);
 void control_drained(struct supervisor *s); /* so many clients are left here, to who decides */
@@ -103,8 +105,8 @@ void control_copy(struct supervisor *s, unsigned type, uint32_t owner, uint64_t 
                   const void *word, size_t len);
 /* DONE: the record is being written, nodes that gave their figures may go */
 void control_release(struct supervisor *s);
-/* An orphan says that the dictionary is lost: that is not to be taken from it, as it may be the one
- * that is cut off (--replicas=2). If it is right we find out by ourselves. */
+/* An orphan, or one that was asked for its vote, says that the dictionary is lost: that is not to be
+ * taken from it, as it may be the one that is cut off (--replicas=2). If it is right we find out by ourselves. */
 bool control_orphan_errs(const struct supervisor *s);
 void control_parent_late(struct supervisor *s); /* it should have said DONE */
 /* We decide for all nodes: node 0, until it is lost and another takes its place (--replicas=2). */

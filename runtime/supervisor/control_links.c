@@ -319,6 +319,7 @@ static void beat_fire(struct timer *t) {
         orphan_check(s, cc);
     }
     grants_round(s);
+    election_look(s);
     parent_probe(c, now);
     young |= c->probe != NULL;
     ctl_conns_free_dead(c);

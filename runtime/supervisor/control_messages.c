@@ -47,6 +47,13 @@ static int end_from_parent(struct supervisor *s, const struct control_said *m) {
     return 0;
 }
 
+/* Who decided is gone, and has told it that the dictionary ends, but not us. */
+static int end_from_voter(struct supervisor *s, const struct control_said *m) {
+    if (s->election && s->election->looks)
+        supervisor_end(s);
+    return 0;
+}
+
 static int end_from_below(struct supervisor *s, const struct control_said *m) {
     if (m->aux >= s->nodes)
         return DDICT_EPROTO;
@@ -55,6 +62,8 @@ static int end_from_below(struct supervisor *s, const struct control_said *m) {
 }
 
 static int done_heard(struct supervisor *s, const struct control_said *m) {
+    if (m->from == FROM_VOTER && control_orphan_errs(s))
+        return 0;
     control_done(s);
     return 0;
 }
@@ -142,6 +151,7 @@ static const struct control_rule {
     {.type = MSG_CTL_DRAINED, .from = FROM_CHILD, .heard = drained_heard},
     {.type = MSG_CTL_END, .from = FROM_PARENT, .heard = end_from_parent},
     {.type = MSG_CTL_END, .from = FROM_BELOW, .heard = end_from_below},
+    {.type = MSG_CTL_END, .from = FROM_VOTER, .heard = end_from_voter},
     {.type = MSG_CTL_DONE, .from = FROM_PARENT | FROM_VOTER, .heard = done_heard},
     {.type = MSG_CTL_BEAT, .from = FROM_PARENT | FROM_BELOW | FROM_VOTER, .heard = beat_heard},
     {.type = MSG_CTL_LOST,

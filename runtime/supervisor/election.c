@@ -85,6 +85,16 @@ bool election_steps_down(struct supervisor *s) {
     return true;
 }
 
+static bool is_connected(const void *arg, uint32_t node) {
+    const struct supervisor *s = arg;
+    return node == s->node_id || control_has_child(s, node);
+}
+
+void election_look(struct supervisor *s) {
+    if (s->election && control_decides(s) && !held_majority(s, &s->held->held, is_connected, s))
+        election_steps_down(s);
+}
+
 /* --- we stand --- */
 static bool said_yes(const void *arg, uint32_t node) {
     return ((const bool *)arg)[node];
@@ -184,6 +194,7 @@ void election_connected(struct supervisor *s, uint32_t node) {
         held_map_tell(s, node);
         if (e->counted)
             takeover_child(s, node);
+        control_stage_tell(s, node);
     }
 }
 
@@ -209,6 +220,8 @@ int vote_heard(struct supervisor *s, const struct control_said *m) {
     if (!e || m->aux % s->nodes != m->node)
         return DDICT_EPROTO;
     if (!is_under_way(s) || m->aux <= e->term || hears_who_decides(s)) {
+        if (s->stage >= STAGE_ENDING && !s->lost)
+            control_answer(s, m, MSG_CTL_END, UINT32_MAX, 0, NULL, 0);
         vote_answer(s, m, false);
         return 0;
     }

@@ -39,6 +39,9 @@ bool election_can_lose(const struct supervisor *s, uint32_t node);
 /* Who decides: if our lease is over others may have gone on without us: we look as well. True: so it
  * is. */
 bool election_steps_down(struct supervisor *s);
+/* Each beat. Who decides, but has lost so many nodes that no map can count, steps down when its lease
+ * is over. */
+void election_look(struct supervisor *s);
 uint64_t election_since(const struct supervisor *s); /* we decide since then, by our timers */
 void election_counts(struct supervisor *s);          /* a map that we have proposed counts */
 void election_connected(struct supervisor *s, uint32_t node); /* our connection to ask it is up */

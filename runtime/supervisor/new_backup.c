@@ -38,7 +38,8 @@ struct node_load {   /* at who decides, of a node */
 struct here {
     uint64_t began;  /* epoch for which a shadow was started, or could not be */
     uint64_t copied; /* epoch in which our primary has copied all */
-    uint64_t gone;   /* epoch in which our primary was lost */
+    bool gone;       /* our primary is lost */
+    uint32_t number; /* ... which was this one */
     char *why;       /* likewise */
 };
 struct new_backups {
@@ -133,9 +134,11 @@ static void shadow_look(struct supervisor *s, uint32_t owner, const struct owner
 
 static bool here_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
-    const struct here *h = &s->new_backups->here[owner];
+    struct here *h = &s->new_backups->here[owner];
     uint64_t epoch = row->epoch;
-    if (h->gone == epoch) {
+    /* also when its backup was dropped meanwhile: then these keys are gone, and all are told */
+    h->gone = h->gone && row->primary == h->number;
+    if (h->gone) {
         say(s, MSG_CTL_PRIMARY_LOST, primary_lost_heard, owner, epoch, h->why, strlen(h->why));
         return true;
     }
@@ -167,7 +170,8 @@ bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
     free(h->why);
     if (!(h->why = strndup(why, OWNER_MAP_WHY)))
         return false;
-    h->gone = row->epoch;
+    h->gone = true;
+    h->number = row->primary;
     new_backups_look(s);
     return true;
 }

@@ -180,6 +180,17 @@ def three_nodes_two_are_lost_at_once():
         d.ends_lost("no majority|lost", 40)
 
 
+def four_nodes_two_below_are_lost_at_once():
+    """All keys are there, but no map without the two can count."""
+    with Replicated(nodes=4) as d:
+        d.run("fill", "k", 50, 100)
+        pids = d.pids_of(1) + d.pids_of(3)
+        d.lost.update((1, 3))
+        d.signal(pids, signal.SIGSTOP)
+        d.signal(pids, signal.SIGKILL)
+        d.ends_lost("no majority|lost", 40)
+
+
 def two_nodes_node_0_is_lost_and_so_is_all():
     with Replicated(nodes=2) as d:
         d.run("fill", "k", 50, 100)
@@ -191,4 +202,5 @@ if __name__ == "__main__":
     main([three_nodes_node_0_is_lost_under_load, four_nodes_node_0_is_lost_under_load, its_ddictd_alone_is_killed,
           four_nodes_lose_the_second_one_that_decides_too, a_shadow_dies_with_it, it_stands_still_and_serves_nothing_when_it_goes_on,
           it_stands_still_for_2_s_and_goes_on_deciding, it_is_cut_off_and_reads_nothing_old, two_of_four_hear_two_and_all_are_lost, three_nodes_two_are_lost_at_once,
+          four_nodes_two_below_are_lost_at_once,
           two_nodes_node_0_is_lost_and_so_is_all], limit=180)

@@ -45,7 +45,7 @@ static bool valid[MAX_NODES]; /* its lease */
 /* what was seen */
 static struct sup_msg acted[MAX_NODES][EPOCHS];
 static uint32_t decided[TERMS];
-static unsigned took_over, rows_acted, lost_n;
+static unsigned took_over, rows_acted, lost_n, stage_told;
 static uint64_t seed;
 
 static unsigned pick(unsigned n) {
@@ -157,6 +157,9 @@ void takeover_below(struct supervisor *s) {
 }
 void takeover_child(struct supervisor *s, uint32_t node) {
 }
+void control_stage_tell(struct supervisor *s, uint32_t node) {
+    stage_told++;
+}
 void shadows_look(struct supervisor *s) {
 }
 void new_backups_look(struct supervisor *s) {
@@ -254,9 +257,9 @@ static void step(void) {
         valid[a] = !valid[a];
     else if (what < 945)
         s->election->voted = 0;
-    else if (what < 9975)
+    else if (what < 975)
         row_change(a);
-    else if (what < 99)
+    else
         pair_forget(pick(nodes), a);
     io_wait(s->epoll_fd, 0); /* what was deferred */
 }
@@ -368,6 +371,51 @@ START_TEST(one_after_the_other_is_lost_until_two_are_left) {
 }
 END_TEST
 
+/* Two of four are lost before the map without the first counts: 0 hears 3, and steps down. */
+START_TEST(who_decides_and_has_lost_too_many_steps_down) {
+    begin(4, 1);
+    valid[0] = false;
+    for (uint32_t i = 1; i < 3; i++) {
+        election_look(&all[0]);
+        ck_assert(control_decides(&all[0]));
+        child[0][i] = false;
+        dead[i] = true;
+    }
+    valid[0] = true; /* it may be answered yet */
+    election_look(&all[0]);
+    ck_assert(control_decides(&all[0]));
+    valid[0] = false;
+    election_look(&all[0]);
+    ck_assert(!control_decides(&all[0]) && all[0].election->looks);
+    end();
+}
+END_TEST
+
+START_TEST(a_node_that_comes_late_is_told_of_the_end) {
+    begin(3, 1);
+    kill_node(0);
+    timers_fire(1, 1);
+    ck_assert(control_decides(&all[1]));
+    stage_told = 0;
+    election_connected(&all[1], 2);
+    ck_assert_uint_eq(stage_told, 1);
+    everything(8);
+    /* one that has not heard END, and looks */
+    part(2);
+    all[1].stage = STAGE_ENDING;
+    struct control_said m = {.node = 2, .aux = all[2].election->term + 5};
+    m.aux -= m.aux % 3 - 2;
+    while (m.aux <= all[1].election->term)
+        m.aux += 3;
+    ck_assert_int_eq(vote_heard(&all[1], &m), 0);
+    ck_assert_uint_eq(queue[1][2][queued[1][2] - 2].type, MSG_CTL_END);
+    all[1].lost = true;
+    ck_assert_int_eq(vote_heard(&all[1], &m), 0);
+    ck_assert_uint_eq(queue[1][2][queued[1][2] - 2].type, MSG_CTL_VOTED);
+    end();
+}
+END_TEST
+
 START_TEST(without_a_majority_nobody_decides_and_all_say_so) {
     begin(5, 1);
     kill_node(0);
@@ -412,4 +460,5 @@ END_TEST
 
 UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two_maps,
           one_after_the_other_is_lost_until_two_are_left,
+          who_decides_and_has_lost_too_many_steps_down, a_node_that_comes_late_is_told_of_the_end,
           without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)

@@ -326,6 +326,25 @@ START_TEST(a_primary_is_given_up_only_for_a_whole_backup) {
 }
 END_TEST
 
+/* The node of its backup is lost before who decides hears of it. */
+START_TEST(a_primary_that_was_given_up_is_not_forgotten) {
+    decides = false;
+    s.node_id = 3;
+    ck_assert(primary_give_up(&s, 3, "manager 3 died"));
+    ck_assert_uint_eq(said[MSG_CTL_PRIMARY_LOST], 1);
+    s.owner_map[3].backup = SHADOW_NONE;
+    s.owner_map[3].whole = false;
+    s.owner_map[3].epoch++;
+    new_backups_look(&s);
+    ck_assert_uint_eq(said[MSG_CTL_PRIMARY_LOST], 2);
+    s.owner_map[3].primary = shadow_on(&s.deal, 3, 4);
+    s.owner_map[3].epoch++;
+    new_backups_look(&s);
+    ck_assert_uint_eq(said[MSG_CTL_PRIMARY_LOST], 2);
+    ck_assert_uint_eq(s.timers.n, 0);
+}
+END_TEST
+
 START_TEST(a_node_leaves_only_if_others_have_all_and_decide) {
     s.node_id = 2;
     ck_assert(!node_leave(&s, "we decide"));
@@ -340,11 +359,9 @@ START_TEST(a_node_leaves_only_if_others_have_all_and_decide) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("supervisor_new_backup", before, after,
-               each_owner_gets_a_copy_on_another_node_and_few_at_once,
-               a_node_that_has_no_copies_comes_first,
-               what_is_refused_is_tried_elsewhere_and_not_for_ever,
-               old_and_strange_words_change_nothing, a_node_says_it_until_the_map_has_it,
-               one_that_can_not_be_started_is_refused_once,
-               a_primary_is_given_up_only_for_a_whole_backup,
-               a_node_leaves_only_if_others_have_all_and_decide)
+UNIT_MAIN_WITH(
+    "supervisor_new_backup", before, after, each_owner_gets_a_copy_on_another_node_and_few_at_once,
+    a_node_that_has_no_copies_comes_first, what_is_refused_is_tried_elsewhere_and_not_for_ever,
+    old_and_strange_words_change_nothing, a_node_says_it_until_the_map_has_it,
+    one_that_can_not_be_started_is_refused_once, a_primary_is_given_up_only_for_a_whole_backup,
+    a_primary_that_was_given_up_is_not_forgotten, a_node_leaves_only_if_others_have_all_and_decide)
