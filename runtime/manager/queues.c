@@ -342,7 +342,9 @@ bool queue_append(struct requester *a, const struct msg *req, struct store_ref *
         return true;
     }
     if (e == 0)
-        e = req->flags & MSGF_WAIT && req->aux > 0 ? push_add(a, req, ref, began, q) : -EAGAIN;
+        e = req->flags & MSGF_WAIT && req->aux > 0 && !flight_for_nobody(a)
+                ? push_add(a, req, ref, began, q)
+                : -EAGAIN;
     if (e == 0 || flight_fails(m, req))
         return true;
     request_failed(a, req, e);

@@ -267,7 +267,12 @@ static int repl_pop(struct replica_in *in, const struct msg *r, const uint8_t *k
 }
 
 static int repl_del(struct replica_in *in, const struct msg *r, const uint8_t *key) {
-    int e = store_remove(in->b->m->store, key, r->key_len, NULL);
+    struct store *s = in->b->m->store;
+    struct store_queue q;
+    int e = store_remove(s, key, r->key_len, NULL);
+    /* of a key whose values were not copied yet its limit may be here */
+    if (e == DDICT_ENOKEY && store_queue_look(s, key, r->key_len, key_hash(key, r->key_len), &q))
+        e = store_queue_limit(s, key, r->key_len, 0);
     if (e < 0 && e != DDICT_ENOKEY)
         return e;
     change_done(in, r, 0, NULL);
@@ -612,7 +617,7 @@ static void backup_promote(struct replica_backup *b) {
     in_free_all(b);
     b->serves = true;
     store_version_reach(m->store, store_header(m->store)->version + VERSIONS_ANEW);
-    subscriptions_anew(m);
+    subscriptions_anew(m, b->epoch);
     peer_server_take_over(m);
     log_line(LOG_LVL_WARN, "the backup of manager %u on %s serves its keys from now on",
              m->setup->id, m->setup->node);

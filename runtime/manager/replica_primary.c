@@ -669,6 +669,7 @@ static bool primary_alone(struct replica_primary *p) {
     else if (flights_init(m) < 0) {
         primary_lost(p, "can not be filled: there is no memory for changes in flight");
         p->backup = SHADOW_NONE;
+        primary_end(p, -ENOMEM);
     }
     return true;
 }

@@ -76,7 +76,8 @@ void results_leave(struct manager *m, uint32_t proxy, uint64_t id);
 const struct result *results_next(struct manager *m, uint32_t *proxy, uint64_t *place);
 /* What r has taken: 1, *item is it; 0: nothing, or its proxy has it; -ENOENT: it is lost. */
 int result_popped(struct manager *m, const struct result *r, struct store_ref *item);
-/* r of its primary, but not in place of a later one. popped: a block that was reserved and filled, and
+/* r of its primary, but not in place of a later one. What is here of the same request is no better: it may
+ * have taken another value of a key that was not copied yet. popped: a block that was reserved and filled, and
  * is not published; NULL: nothing. The caller gives it back with store_abort(). lost: it took what is
  * lost. */
 void results_copy(struct manager *m, uint32_t proxy, const struct result *r,

@@ -27,7 +27,8 @@
 
 #define SUBSCRIPTION_EVENTS  4096u        /* of one subscription; a power of two */
 #define SUBSCRIPTION_BYTES   (1u << 20)   /* of their keys, likewise */
-#define NUMBERS_ANEW         (1ull << 48) /* more events than a primary ever has */
+#define NUMBERS_ANEW         (1ull << 48) /* more events than the first primary ever has, */
+#define NUMBERS_OF_EPOCH     (1ull << 40) /* and than each that follows it */
 #define RING_FIRST           4u /* events that a new subscription has room for; a power of two */
 #define SUBSCRIPTION_KEEP_MS 60000u /* without a request, then the subscription ends */
 #define REPLY_BYTES          65536u /* of one answer; more if one key is longer */
@@ -150,10 +151,11 @@ static void length_remove(struct subscriptions *t, uint32_t len) {
     memmove(t->length + i, t->length + i + 1, (t->lengths - i) * sizeof *t->length);
 }
 
-void subscriptions_anew(struct manager *m) {
+void subscriptions_anew(struct manager *m, uint64_t epoch) {
     struct subscriptions *t = m->subscriptions;
-    if (t->last < NUMBERS_ANEW)
-        t->last = m->setup->page->events = NUMBERS_ANEW;
+    uint64_t from = NUMBERS_ANEW + epoch * NUMBERS_OF_EPOCH;
+    if (t->last < from)
+        t->last = m->setup->page->events = from;
 }
 
 /* --- events that are kept --- */

@@ -8,8 +8,9 @@
 int subscriptions_init(struct manager *m);
 void subscriptions_free(struct manager *m);
 /* The events so far were those of another process, the primary that this one follows: numbers go on
- * above all that it can have given, so that its subscribers learn that they missed some. */
-void subscriptions_anew(struct manager *m);
+ * above all that it can have given, so that its subscribers learn that they missed some. epoch: of the
+ * map by which it follows. */
+void subscriptions_anew(struct manager *m, uint64_t epoch);
 void subscription_ask(struct requester *a, const struct msg *m, const uint8_t *prefix);
 void subscriptions_figures(const struct manager *m, struct manager_stats *out);
 void subscriptions_put(struct manager *m, const struct item *it, uint64_t version);

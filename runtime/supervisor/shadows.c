@@ -7,6 +7,7 @@
 #include "shadows.h"
 
 #include "freeze.h"
+#include "held_map.h"
 #include "life_events.h"
 #include "new_backup.h"
 #include "owner_map.h"
@@ -24,18 +25,22 @@ bool shadow_can_go(const struct local_manager *mgr) {
     return mgr->shadow && mgr->s->stage >= STAGE_READY && !process_serves(mgr);
 }
 
-void shadow_lost(struct local_manager *mgr, const char *why) {
+static void backup_lost(struct local_manager *mgr, const char *why) {
     struct supervisor *s = mgr->s;
     char text[256];
-    if (mgr->given_up)
-        return;
-    mgr->given_up = true;
-    freezes_shadow_lost(mgr);
     if (s->stage >= STAGE_ENDING || s->owner_map[mgr->id].backup != mgr->number)
         return;
     snprintf(text, sizeof text, "%s on node %s %.130s", mgr->name, s->node, why);
     log_warn("%s: the dictionary goes on without it", text);
     owner_map_backup_lost(s, mgr->id, s->owner_map[mgr->id].epoch, text);
+}
+
+void shadow_lost(struct local_manager *mgr, const char *why) {
+    if (mgr->given_up)
+        return;
+    mgr->given_up = true;
+    freezes_shadow_lost(mgr);
+    backup_lost(mgr, why);
 }
 
 bool process_moves(struct local_manager *mgr, const char *how) {
@@ -68,11 +73,20 @@ struct local_manager *shadow_find(struct supervisor *s, uint32_t number) {
     return NULL;
 }
 
+/* The map changed otherwise when it was lost, so who decides has not dropped it. */
+static bool is_backup_still(const struct local_manager *mgr, const struct owner_place *place) {
+    struct supervisor *s = mgr->s;
+    return mgr->given_up && place->backup == mgr->number && (place->whole || place->backup_port) &&
+           owner_map_next(s, mgr->id)->backup == mgr->number &&
+           s->held->drops[mgr->id] != place->epoch && !shadow_find(s, mgr->number);
+}
+
 void shadows_look(struct supervisor *s) {
     for (unsigned i = 0; i < s->shadows_n; i++) {
         struct local_manager *mgr = &s->shadows[i];
         const struct owner_place *place = &s->owner_map[mgr->id];
-        if (mgr->filling && place->whole && place->backup == mgr->number) {
+        if (mgr->filling &&
+            (place->primary == mgr->number || (place->whole && place->backup == mgr->number))) {
             mgr->filling = false;
             freezes_shadow_filled(mgr);
         }
@@ -81,6 +95,8 @@ void shadows_look(struct supervisor *s) {
             supervisor_lost(s,
                             "manager %u is lost with its node, and %s on node %s was lost before",
                             mgr->id, mgr->name, s->node);
+        if (is_backup_still(mgr, place))
+            backup_lost(mgr, "is lost");
         if (mgr->pid > 0 && place->primary != mgr->number && place->backup != mgr->number)
             shadow_kill(mgr);
     }

@@ -205,6 +205,10 @@ START_TEST(changes_wait_for_it_from_the_beginning) {
 }
 END_TEST
 
+static void took(uint64_t id) {
+    struct msg r = {.type = MSG_TOOK, .id = id};
+    ck_assert_int_eq(conn_send(proxy.c, &r, NULL, 0, NULL, 0, NULL, NULL), 0);
+}
 /* One random request. */
 static void something(uint64_t *r, uint32_t i, unsigned many) {
     static const unsigned types[] = {MSG_PUT, MSG_PUT, MSG_PUT, MSG_GET,
@@ -217,6 +221,10 @@ static void something(uint64_t *r, uint32_t i, unsigned many) {
     snprintf(value, sizeof value, "other %u", i);
     if (type == MSG_PUT)
         flags = unit_random(r) % 2 ? MSGF_APPEND : 0;
+    else if (type == MSG_POP)
+        flags = unit_random(r) % 4 ? 0 : MSGF_WAIT;
+    if (proxy.last_id && unit_random(r) % 8 == 0)
+        took(proxy.last_id);
     if (flags && unit_random(r) % 2)
         append(k, value, unit_random(r) % 2 ? MSGF_WAIT : 0, 3);
     else if (unit_random(r) % 3 == 0)
@@ -321,10 +329,6 @@ START_TEST(large_values_are_copied_in_pieces) {
 END_TEST
 
 /* --- results --- */
-static void took(uint64_t id) {
-    struct msg r = {.type = MSG_TOOK, .id = id};
-    ck_assert_int_eq(conn_send(proxy.c, &r, NULL, 0, NULL, 0, NULL, NULL), 0);
-}
 static void promote(void) {
     epoch++;
     row_send(&primary, SHADOW, SHADOW_NONE, false);
@@ -430,6 +434,96 @@ START_TEST(what_a_pop_took_is_kept_by_the_next_life_of_the_backup) {
 }
 END_TEST
 
+/* --- a key that is changed before its turn --- */
+/* The backup has other values of it then. */
+START_TEST(what_a_pop_took_is_what_the_primary_gave) {
+    many_put(MANY);
+    push_here(key(0), "one");
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    rows_send(false);
+    UNTIL_BY(alone_turn, m->flights);
+    proxy_ask(MSG_PUT, MSGF_APPEND, id_of(1, 0), key(0), "two");
+    proxy_ask(MSG_POP, 0, id_of(2, 1), key(0), NULL);
+    UNTIL_BY(alone_turn, m->flights->air && m->flights->air->behind);
+    UNTIL(copied());
+    UNTIL(proxy.answers == 2);
+    ck_assert_str_eq(proxy.last.value, "one");
+    quiet();
+    both_same();
+    becomes_whole();
+    promote();
+    again(MSG_POP, 0, id_of(2, 1), key(0), NULL);
+    ck_assert_str_eq(proxy.last.value, "one");
+    ck_assert(is_at(&backup, key(0), "two"));
+}
+END_TEST
+
+START_TEST(a_key_that_is_deleted_has_no_limit) {
+    uint8_t payload[256];
+    struct msg limit = request(MSG_HEAD, MSGF_APPEND, key(0), NULL, payload);
+    limit.version = 3;
+    many_put(MANY);
+    put_here(key(0), "one", 0);
+    rows_send(false);
+    UNTIL_BY(alone_turn, m->flights);
+    client_send(limit, payload);
+    uint64_t del = ask(MSG_DEL, 0, key(0), NULL);
+    UNTIL_BY(alone_turn, m->flights->air && m->flights->air->behind);
+    UNTIL(answered(del));
+    UNTIL(copied());
+    both_same();
+}
+END_TEST
+
+/* Its limit was sent, and is made; what was to follow is not. */
+START_TEST(a_push_of_nobody_does_not_wait_for_room) {
+    uint8_t payload[256];
+    struct msg r = request(MSG_PUT, MSGF_APPEND | MSGF_WAIT, key(0), "nobody's", payload);
+    for (unsigned i = 0; i < 3; i++)
+        push_here(key(0), "before");
+    rows_send(false);
+    UNTIL(copied());
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    r.version = 3;
+    r.id = id_of(1, 0);
+    ck_assert_int_eq(conn_send(proxy.c, &r, payload, r.len - MSG_HEADER, NULL, 0, NULL, NULL), 0);
+    UNTIL_BY(alone_turn, m->flights->air);
+    conn_free(proxy.c);
+    proxy.c = NULL;
+    UNTIL_BY(alone_turn, m->flights->air->pending.requester == &m->flights->nobody);
+    quiet();
+    epoch++;
+    row_send(&primary, OWNER, SHADOW_NONE, false);
+    UNTIL_BY(alone_turn, !m->flights);
+    uint64_t pop = ask(MSG_POP, 0, key(0), NULL);
+    UNTIL_BY(alone_turn, answered(pop));
+    ck_assert_ptr_nonnull(value_of(&primary, key(0), (uint32_t)strlen(key(0)), 1));
+    ck_assert_ptr_null(value_of(&primary, key(0), (uint32_t)strlen(key(0)), 2));
+}
+END_TEST
+
+START_TEST(what_a_pop_took_may_be_large) {
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    proxy_large(id_of(1, 0), key(0));
+    proxy_ask(MSG_POP, 0, id_of(2, 1), key(0), NULL);
+    UNTIL_BY(alone_turn, proxy.answers == 2);
+    rows_send(false);
+    UNTIL(copied());
+    both_same();
+    becomes_whole();
+    backup_dies();
+    rows_send(true);
+    for (int i = 0; i < 30; i++) /* it would have been used again */
+        proxy_large(id_of((uint32_t)i + 3, 2), key(1));
+    UNTIL(proxy.answers == 32);
+    quiet();
+    both_same();
+}
+END_TEST
+
 /* --- how fast --- */
 START_TEST(it_goes_at_a_rate_and_requests_are_served_meanwhile) {
     enum { N = 400, LEN = 64 << 10 };
@@ -509,6 +603,25 @@ START_TEST(a_whole_one_is_not_copied_to_again) {
     quiet();
     ck_assert_uint_eq(backup.m.header->version, moved);
     ck_assert_uint_eq(told(&primary, SUP_COPIED, NULL), 0);
+}
+END_TEST
+
+/* What a subscriber had of the one before is not taken for an event of this one. */
+START_TEST(each_that_is_promoted_has_numbers_of_its_own) {
+    uint64_t events[2];
+    for (unsigned i = 0; i < 2; i++) {
+        rows_send(false);
+        UNTIL(copied());
+        becomes_whole();
+        epoch += 2 * i;
+        promote();
+        events[i] = backup.page.events;
+        if (i == 0) {
+            after();
+            before();
+        }
+    }
+    ck_assert_uint_gt(events[1], events[0] + (1ull << 32));
 }
 END_TEST
 
@@ -686,6 +799,9 @@ UNIT_MAIN_WITH("manager_copy", before, after, all_that_is_there_is_copied,
                what_was_answered_before_and_meanwhile_is_made_once,
                a_change_in_doubt_when_the_copy_begins_anew_is_made_once,
                what_a_pop_took_is_kept_by_the_next_life_of_the_backup,
+               what_a_pop_took_is_what_the_primary_gave, a_key_that_is_deleted_has_no_limit,
+               a_push_of_nobody_does_not_wait_for_room,
+               each_that_is_promoted_has_numbers_of_its_own, what_a_pop_took_may_be_large,
                it_goes_at_a_rate_and_requests_are_served_meanwhile,
                one_that_is_not_whole_is_not_promoted, once_whole_it_is_not_emptied_again,
                a_whole_one_is_not_copied_to_again, what_is_copied_to_a_whole_one_breaks_the_rules,

@@ -343,6 +343,14 @@ static inline int key_same(void *arg, const void *k, uint32_t len) {
     ck_assert_ptr_null(value_of(other, k, len, qa.more + 1));
     return 0;
 }
+static inline void popped_same(const struct result *a, const struct result *b) {
+    struct store_ref x, y;
+    int at_a = a->item ? store_item_at(primary.m.store, a->item, &x) : -1,
+        at_b = b->item ? store_item_at(backup.m.store, b->item, &y) : -1;
+    ck_assert_int_eq(at_a, at_b);
+    ck_assert(at_a < 0 || (item_len(x.item) == item_len(y.item) &&
+                           memcmp(item_value(x.item), item_value(y.item), item_len(x.item)) == 0));
+}
 static inline void both_same(void) {
     struct side *s[] = {&primary, &backup};
     for (int i = 0; i < 2; i++) {
@@ -355,6 +363,7 @@ static inline void both_same(void) {
         const struct result *a = &primary.setup.results[PROXY].at[k],
                             *b = &backup.setup.results[PROXY].at[k];
         ck_assert(a->id == b->id && !a->item == !b->item);
+        popped_same(a, b);
     }
     ck_assert_uint_le(primary.m.header->version, backup.m.header->version);
 }
