@@ -174,10 +174,12 @@ class Round:
         return [pid for pid in pids if int(comm_of(pid).rsplit(":", 1)[1][:-1]) % self.d.n == i]
 
     def node_lost(self):
-        """One of those that are not node 0, with its workers; as many go on with the load on the others. Where there are links its own is cut some moments before: what it has sent has not arrived. Else its
+        """Any, of two not the first one, with its workers; as many go on with the load on the others. Where there are links its own is cut some moments before: what it has sent has not arrived. Else its
         backups may stand still at that moment: they carry out what nobody will be told of."""
         self.undo(True)
-        i = self.rng.choice([i for i in self.d.left() if i != 0])
+        left = self.d.left()
+        stays = [self.freezer.node] if self.freezer else []
+        i = self.rng.choice([i for i in (left if len(left) > 2 else left[1:]) if i not in stays])
         behind = [] if self.link or self.rng.random() < 0.5 else self.backups_of(i)
         for pid in behind:
             self.stop(pid, 0.2)
@@ -192,7 +194,7 @@ class Round:
             p.wait()
         gone = time.monotonic_ns()
         self.losses += [(when, gone, m) for m in range(i, self.managers, self.d.n)]
-        self.at = [node for node in self.at if node != i] or [0]
+        self.at = [node for node in self.at if node != i] or self.d.left()[:1]
         self.workers = [self.start(self.rng.choice(self.at)) if p in mine else p for p in self.workers]
 
     def link_back(self):
@@ -280,7 +282,7 @@ class Round:
         for p in self.workers:
             check(p.returncode in (0, -signal.SIGTERM) or not self.look() and p.returncode in (2, 3), "a worker ended with %r" % p.returncode)
         if self.look():
-            last = self.start(0, "last")
+            last = self.start(self.d.left()[0], "last")
             self.workers.append(last)
             wait_for("a last worker to end", lambda: last.poll() is not None, 30)
             check(last.returncode == 0 or not self.look(), "the last worker ended with %r" % last.returncode)
@@ -339,13 +341,17 @@ class Round:
 
 def check_emptied(d, before):
     """When all is removed and all workers have gone, the managers use as much as before, but for what their indexes grew by."""
-    figures = []
+    figures, node = [], d.left()[0]
+
+    def clients(of):  # who asks for the figures is one, of the node that it asks
+        return sum(v["clients_now"] for v in of.values())
 
     def over():
-        figures[:] = [(m, {k: (before[m][k], v[k]) for k in ("total_used_bytes", "retired_bytes", "spill_used_bytes", "clients_now")}) for m, v in d.stats().items()]
-        return all(now <= was + (GROWN if name == "total_used_bytes" else 0) for _, f in figures for name, (was, now) in f.items())
+        now = d.stats(node)
+        figures[:] = [(m, {k: (before[m][k], v[k]) for k in ("total_used_bytes", "retired_bytes", "spill_used_bytes")}) for m, v in now.items()] + [("clients", {"n": (clients(before), clients(now))})]
+        return all(is_now <= was + (GROWN if name == "total_used_bytes" else 0) for _, f in figures for name, (was, is_now) in f.items())
 
-    d.run("clear")
+    d.run("clear", node=node)
     try:
         wait_for("memory", over, STREAM_S if d.lost else EMPTIED_S)
     except Failed:

@@ -253,7 +253,7 @@ def a_round(step):
     kinds = ["manager_killed"] * 2 + ["manager_stopped", "worker_killed"] + (["shadow_killed"] if REPLICAS else [])
     lived = step.run(SECONDS, kinds)
     if lived and ROUND == "node":
-        node = RNG.randrange(1, NODES)
+        node = RNG.randrange(NODES)
         when = step.node_killed(node)
         step.losses = {m: when for m in range(node, NODES, NODES)}
         step.did["node"] += 1
