@@ -253,14 +253,16 @@ def a_node_that_is_lost_with_two_copies_is_recorded():
         with recorded(log, nodes=3, managers=3, mem="96M", args=("--replicas", "2")) as d:
             d.run("fill", "k", 60, 100)
             d.lose(1)
-            wait_for("two lines", lambda: sum(line["event"] == "copies" for line in lines(log)) == 2, 15)
+            wait_for("four lines", lambda: sum(line["event"] == "copies" for line in lines(log)) == 4, 15)
             d.end()
         end, n = the_end(log), [d.node_name(i) for i in range(3)]
         node = [line for line in lines(log) if line["event"] == "node_lost"]
-        copies = [(line["manager"], line["node"], line["count"], line["text"]) for line in lines(log) if line["event"] == "copies"]
+        copies = sorted((line["manager"], line["count"], line["node"], re.sub(r", after \d+ s$", "", line["text"])) for line in lines(log) if line["event"] == "copies")
         check([(line["node"], line["count"], line["text"]) for line in node] == [(n[1], 1, "node %s is lost: its ddictd ended; the dictionary goes on without it" % n[1])], "%r" % node)
-        check(copies == [(0, n[0], 2, "the keys of manager 0 have no second copy any more: node %s is lost" % n[1]),
-                         (1, n[2], 2, "the keys of manager 1 are served by node %s, without a second copy: node %s is lost" % (n[2], n[1]))], "%r" % copies)
+        check(copies == [(0, 2, n[0], "the keys of manager 0 have no second copy any more: node %s is lost" % n[1]),
+                         (0, 5, n[0], "the keys of manager 0 have a second copy again, on node %s" % n[2]),
+                         (1, 2, n[2], "the keys of manager 1 are served by node %s, without a second copy: node %s is lost" % (n[2], n[1])),
+                         (1, 5, n[2], "the keys of manager 1 have a second copy again, on node %s" % n[0])], "%r" % copies)
         check(end["total"]["lost_managers"] == 0 and end["total"]["num_keys"] == 60, "%r" % end["total"])
 
 
