@@ -67,6 +67,10 @@ class Unexplained(Failed):
     """The checker has found something."""
 
 
+class Ended(Failed):
+    """The dictionary ended, and should not have."""
+
+
 class LeftOver(Failed):
     """Something stays behind."""
 
@@ -390,7 +394,8 @@ def a_round(rng, seconds, nemeses, pace=0.8, last=None, nodes=1, managers=2, mem
             finally:
                 r.kill_all()
             counts = r.judge()  # before what follows: a wrong answer says more than that it ended
-            check(r.over is None or last or may_end and not any(d.node_name(i) in r.over for i in d.lost), "the dictionary has ended: %s" % r.over)
+            if r.over is not None and not last and (not may_end or any(d.node_name(i) in r.over for i in d.lost)):
+                raise Ended("the dictionary has ended: %s" % r.over)
             d.pids.update(p for node in d.nodes for p in managers_of(node.proc.pid))
             if r.over is None:
                 if before:

@@ -116,6 +116,7 @@ int __real_freeze_init(struct manager *m);
 void __real_freeze_take(struct manager *m, const struct sup_msg *sup);
 int __real_flight_send(struct requester *a, const struct msg *req, enum repl_op op, const void *key,
                        uint64_t hash, struct store_ref *ref, uint64_t began, uint64_t most);
+bool __real_flights_commit(struct manager *m);
 void __real_results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
                           const struct store_ref *popped);
 
@@ -133,6 +134,7 @@ int __wrap_freeze_init(struct manager *m);
 void __wrap_freeze_take(struct manager *m, const struct sup_msg *sup);
 int __wrap_flight_send(struct requester *a, const struct msg *req, enum repl_op op, const void *key,
                        uint64_t hash, struct store_ref *ref, uint64_t began, uint64_t most);
+bool __wrap_flights_commit(struct manager *m);
 void __wrap_results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
                           const struct store_ref *popped);
 
@@ -328,11 +330,14 @@ int __wrap_flight_send(struct requester *a, const struct msg *req, enum repl_op 
     if (mutant == COPY_MISSED && (op == REPL_PUT || op == REPL_DEL) &&
         __real_store_find(a->m->store, key, req->key_len, &there) == 0 && now_and_then())
         return 0;
-    int e = __real_flight_send(a, req, op, key, hash, ref, began, most);
-    if (e == 1 && mutant == COPY_EARLY)
-        for (struct flight *f = a->m->flights->air; f; f = f->next)
+    return __real_flight_send(a, req, op, key, hash, ref, began, most);
+}
+
+bool __wrap_flights_commit(struct manager *m) {
+    if (mutant == COPY_EARLY)
+        for (struct flight *f = m->flights->air; f && f->number; f = f->next)
             f->acked = true;
-    return e;
+    return __real_flights_commit(m);
 }
 
 void __wrap_results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
