@@ -168,12 +168,21 @@ uint64_t flight_result_id(const struct flight *f) {
 
 /* --- one flight --- */
 static const struct pending_ops flight_ops;
+static void flight_late(struct timer *t);
 
+/* waits: behind others, for the time that its request has. */
 static struct flight *flight_new(struct requester *a, const struct msg *req, const void *key,
-                                 uint64_t hash, const struct store_ref *ref, uint64_t began) {
+                                 uint64_t hash, const struct store_ref *ref, uint64_t began,
+                                 bool waits) {
     struct flight *f = calloc(1, sizeof *f + req->key_len);
+    bool timed = req->flags & MSGF_WAIT && req->aux > 0;
     if (!f)
         return NULL;
+    f->pending.timer.fire = flight_late;
+    if (waits && timed && timer_after(&a->m->timers, &f->pending.timer, pending_ns(req)) < 0) {
+        free(f);
+        return NULL;
+    }
     if (req->key_len)
         memcpy(f->key, key, req->key_len);
     f->key_len = req->key_len;
@@ -183,7 +192,7 @@ static struct flight *flight_new(struct requester *a, const struct msg *req, con
     f->began = began;
     if (ref)
         f->ref = *ref;
-    if (req->flags & MSGF_WAIT && req->aux > 0)
+    if (timed)
         f->deadline = clock_ns() + pending_ns(req);
     pending_add(&f->pending, a, req, ref && ref->fill ? NULL : f->key, f->deadline, &flight_ops);
     if (ref)
@@ -314,6 +323,7 @@ static struct flight *flight_run(struct flights *fl, struct flight *f) {
         return f;
     }
     f->state = f->state == FLIGHT_WAITS ? FLIGHT_TURN : FLIGHT_COMMITS;
+    timer_clear(&m->timers, &f->pending.timer);
     if (f->deadline)
         req->aux = f->deadline > now + 1000 ? (f->deadline - now) / 1000 : 1;
     run_begin(fl, f);
@@ -500,8 +510,16 @@ static void flight_refuse(struct pending *p, int status) {
         behind_go_on(fl);
 }
 
-/* Never: a flight has no timer. What was sent is answered whenever its ACK comes. */
+/* What was sent is answered whenever its ACK comes: only one that waits has a timer, so there is no
+ * late(). */
 static const struct pending_ops flight_ops = {.refuse = flight_refuse};
+
+static void flight_late(struct timer *t) {
+    struct pending *p = (struct pending *)(void *)((char *)t - offsetof(struct pending, timer));
+    if (p->req.type == MSG_GET || p->req.type == MSG_POP)
+        p->requester->m->count->misses++;
+    flight_refuse(p, -ETIMEDOUT);
+}
 
 /* --- requests --- */
 bool flight_is_own(const struct manager *m, const struct msg *req) {
@@ -519,7 +537,7 @@ int flight_order(struct requester *a, const struct msg *req, const void *key, ui
     if (flight_is_own(a->m, req) ||
         (!barred && (clear ? fl->keys == 0 : !key_find(fl, key, req->key_len, hash))))
         return 0;
-    struct flight *f = flight_new(a, req, key, hash, ref, began);
+    struct flight *f = flight_new(a, req, key, hash, ref, began, true);
     if (!f)
         return -ENOMEM;
     if (clear || barred)
@@ -543,7 +561,7 @@ int flight_send(struct requester *a, const struct msg *req, enum repl_op op, con
     int e = ref ? store_filled(m->store, ref) : 0;
     if (e < 0)
         return e;
-    if (!f && !(f = flight_new(a, req, key, hash, ref, began)))
+    if (!f && !(f = flight_new(a, req, key, hash, ref, began, false)))
         return -ENOMEM;
     if (ref)
         f->ref = *ref;

@@ -16,7 +16,7 @@
  * Nothing else can have changed the key meanwhile, so it is judged as before. Of each key one change
  * is in the air; what is asked of that key by message waits behind it, in order. CLEAR waits for all
  * that came before, and all that comes behind it waits for it. Waiters and pushes of a key have their
- * turn before what waits here: they came earlier.
+ * turn before what waits here: they came earlier. One that waits here ends at its time.
  *
  * manager.flights is NULL where there is no backup: then each change is made at once.
  */

@@ -309,6 +309,45 @@ START_TEST(what_waits_for_a_key_is_served_behind_its_copy) {
 }
 END_TEST
 
+/* Its copy takes longer than they have. */
+START_TEST(what_waits_for_a_key_that_is_copied_ends_at_its_time) {
+    enum { N = 200, LEN = 64 << 10 };
+    struct store_ref ref;
+    uint8_t payload[256];
+    push_here(key(0), "first");
+    for (unsigned i = 0; i < N; i++) {
+        ck_assert_int_eq(store_reserve(m->store, key(0), (uint32_t)strlen(key(0)), LEN, 0, &ref),
+                         0);
+        memset(ref.value, (int)i, LEN);
+        ck_assert_int_eq(store_queue_push(m->store, &ref), 0);
+    }
+    rows_send(false);
+    UNTIL(m->flights && flight_copies(m));
+    alone(20); /* the backup takes nothing more */
+    struct msg r = request(MSG_GET, MSGF_WAIT, key(0), NULL, payload);
+    r.aux = 30000;
+    uint64_t get = client_send(r, payload);
+    r = request(MSG_POP, MSGF_WAIT, key(0), NULL, payload);
+    r.aux = 30000;
+    uint64_t pop = client_send(r, payload);
+    r = request(MSG_PUT, MSGF_WAIT | MSGF_APPEND, key(0), "late", payload);
+    r.aux = 30000;
+    uint64_t put = client_send(r, payload), misses = m->count->misses, began = clock_ms();
+    uint64_t later = ask(MSG_GET, MSGF_WAIT, key(0), NULL); /* it has more time */
+    UNTIL_BY(alone_turn, answered(get) && answered(pop) && answered(put));
+    ck_assert(is(get, -ETIMEDOUT, NULL) && is(pop, -ETIMEDOUT, NULL) && is(put, -ETIMEDOUT, NULL));
+    ck_assert_uint_ge(clock_ms() - began, 29);
+    ck_assert_uint_eq(m->count->misses, misses + 2);
+    ck_assert(flight_copies(m) && !answered(later));
+    UNTIL(copied());
+    UNTIL(answered(later));
+    ck_assert(is(later, 0, "first"));
+    quiet();
+    both_same();
+    ck_assert_ptr_null(value_of(&primary, key(0), (uint32_t)strlen(key(0)), N + 1));
+}
+END_TEST
+
 START_TEST(large_values_are_copied_in_pieces) {
     proxy_open(&primary, 1);
     UNTIL(proxy.up);
@@ -801,7 +840,9 @@ UNIT_MAIN_WITH("manager_copy", before, after, all_that_is_there_is_copied,
                changes_wait_for_it_from_the_beginning,
                what_is_changed_meanwhile_is_the_same_on_both, whatever_breaks_it_begins_anew,
                clear_meanwhile_clears_both, a_queue_that_is_never_at_rest_is_copied_whole,
-               what_waits_for_a_key_is_served_behind_its_copy, large_values_are_copied_in_pieces,
+               what_waits_for_a_key_is_served_behind_its_copy,
+               what_waits_for_a_key_that_is_copied_ends_at_its_time,
+               large_values_are_copied_in_pieces,
                what_was_answered_before_and_meanwhile_is_made_once,
                a_change_in_doubt_when_the_copy_begins_anew_is_made_once,
                what_a_pop_took_is_kept_by_the_next_life_of_the_backup,
