@@ -91,8 +91,12 @@ static bool is_connected(const void *arg, uint32_t node) {
 }
 
 void election_look(struct supervisor *s) {
-    if (s->election && control_decides(s) && !held_majority(s, &s->held->held, is_connected, s))
+    if (!s->election || !control_decides(s))
+        return;
+    if (!held_majority(s, &s->held->held, is_connected, s))
         election_steps_down(s);
+    if (control_decides(s) && is_under_way(s))
+        held_map_again(s);
 }
 
 /* --- we stand --- */

@@ -40,7 +40,7 @@ bool election_can_lose(const struct supervisor *s, uint32_t node);
  * is. */
 bool election_steps_down(struct supervisor *s);
 /* Each beat. Who decides, but has lost so many nodes that no map can count, steps down when its lease
- * is over. */
+ * is over; else nodes that do not hold its map are told again. */
 void election_look(struct supervisor *s);
 uint64_t election_since(const struct supervisor *s); /* we decide since then, by our timers */
 void election_counts(struct supervisor *s);          /* a map that we have proposed counts */

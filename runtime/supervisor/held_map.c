@@ -270,6 +270,12 @@ void held_map_tell(struct supervisor *s, uint32_t node) {
         count_send(s, node);
 }
 
+void held_map_again(struct supervisor *s) {
+    for (uint32_t i = 0; i < s->nodes; i++)
+        if (control_has_child(s, i) && !s->held->holders[i])
+            held_map_tell(s, i);
+}
+
 /* --- others --- */
 void held_map_take(struct supervisor *s, struct map_state *m) {
     struct held_map *h = s->held;
@@ -302,6 +308,7 @@ int held_map_init(struct supervisor *s) {
     if (!h->lost || !h->holders || !h->drops || map_state_init(s, &h->held) < 0 ||
         map_state_init(s, &h->next) < 0)
         return -ENOMEM;
+    memset(h->holders, true, s->nodes * sizeof *h->holders); /* all begin with the same */
     h->held.version = 1;
     memcpy(h->held.rows, s->owner_map, s->managers * sizeof *h->held.rows);
     for (uint32_t i = 0; i < s->nodes; i++)

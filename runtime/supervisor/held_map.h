@@ -75,5 +75,8 @@ void held_map_held(struct supervisor *s, uint32_t node, struct map_name name);
 bool held_map_counts(struct supervisor *s, struct map_name name);
 /* A node that is connected with us, who decide, is told all that it has to know. */
 void held_map_tell(struct supervisor *s, uint32_t node);
+/* Each beat. Who decides: a node that is connected and does not hold the map yet, as far as we know, is
+ * told again: a message, or its answer, may have found no memory. */
+void held_map_again(struct supervisor *s);
 
 #endif

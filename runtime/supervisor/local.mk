@@ -117,6 +117,7 @@ tests_unit_supervisor_election_SOURCES = tests/unit/supervisor_election.c tests/
   runtime/supervisor/coordinator.c runtime/supervisor/election.c runtime/supervisor/held_map.c \
   runtime/supervisor/owner_map.c
 tests_unit_supervisor_election_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_election_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc,--wrap=realloc
 tests_unit_supervisor_election_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)

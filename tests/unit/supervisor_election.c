@@ -48,6 +48,19 @@ static uint32_t decided[TERMS];
 static unsigned took_over, rows_acted, lost_n, stage_told;
 static uint64_t seed;
 
+/* Of all objects of this test (-Wl,--wrap=calloc,--wrap=realloc). */
+static bool no_memory;
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size) {
+    return no_memory ? NULL : __real_calloc(n, size);
+}
+void *__real_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_realloc(void *old, size_t size) {
+    return no_memory ? NULL : __real_realloc(old, size);
+}
+
 static unsigned pick(unsigned n) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     return (unsigned)(seed >> 33) % n;
@@ -259,6 +272,8 @@ static void step(void) {
         s->election->voted = 0;
     else if (what < 975)
         row_change(a);
+    else if (what < 980)
+        election_look(s);
     else
         pair_forget(pick(nodes), a);
     io_wait(s->epoll_fd, 0); /* what was deferred */
@@ -371,6 +386,38 @@ START_TEST(one_after_the_other_is_lost_until_two_are_left) {
 }
 END_TEST
 
+static void backup_drop(uint32_t owner) {
+    struct owner_place to = *owner_map_next(&all[0], owner);
+    to.backup = SHADOW_NONE;
+    owner_map_change(&all[0], owner, &to, NULL);
+}
+
+START_TEST(a_map_that_was_not_heard_is_told_again) {
+    begin(3, 1);
+    backup_drop(1);
+    no_memory = true; /* when it is to be sent */
+    everything(8);
+    no_memory = false;
+    everything(8);
+    ck_assert_uint_eq(all[0].owner_map[1].epoch, 1);
+    election_look(&all[0]);
+    everything(8);
+    for (uint32_t i = 0; i < 3; i++)
+        ck_assert_uint_eq(all[i].owner_map[1].epoch, 2);
+    backup_drop(2);
+    io_wait(all[0].epoll_fd, 0);
+    pair_forget(0, 2);
+    everything(8);
+    ck_assert(all[0].owner_map[2].epoch == 2 && all[2].owner_map[2].epoch == 1);
+    election_look(&all[0]);
+    everything(8);
+    ck_assert_uint_eq(all[2].owner_map[2].epoch, 2);
+    election_look(&all[0]); /* all hold it: nobody is told */
+    ck_assert(queued[0][1] == 0 && queued[0][2] == 0);
+    end();
+}
+END_TEST
+
 /* Two of four are lost before the map without the first counts: 0 hears 3, and steps down. */
 START_TEST(who_decides_and_has_lost_too_many_steps_down) {
     begin(4, 1);
@@ -459,6 +506,6 @@ START_TEST(what_makes_no_sense_is_refused) {
 END_TEST
 
 UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two_maps,
-          one_after_the_other_is_lost_until_two_are_left,
+          one_after_the_other_is_lost_until_two_are_left, a_map_that_was_not_heard_is_told_again,
           who_decides_and_has_lost_too_many_steps_down, a_node_that_comes_late_is_told_of_the_end,
           without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)

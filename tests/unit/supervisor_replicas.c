@@ -51,6 +51,9 @@ void new_backups_look(struct supervisor *sup) {
 }
 void shadows_look(struct supervisor *sup) {
 }
+bool control_has_child(const struct supervisor *sup, uint32_t node) {
+    return false;
+}
 void control_map(struct supervisor *sup, uint32_t to, unsigned type, const void *bytes,
                  size_t len) {
     mapped += type == MSG_CTL_MAP;
