@@ -19,7 +19,12 @@ static uint64_t now_of(struct supervisor *s) {
 }
 
 static void look_again(struct election *e, unsigned ms) {
-    timer_after(&e->s->timers, &e->timer, ms * 1000000ull);
+    e->due = timer_after(&e->s->timers, &e->timer, ms * 1000000ull) < 0;
+}
+
+static void look_stop(struct election *e) {
+    timer_clear(&e->s->timers, &e->timer);
+    e->due = false;
 }
 
 /* Whoever stands first wins as a rule. */
@@ -83,20 +88,6 @@ bool election_steps_down(struct supervisor *s) {
     step_down(s);
     look_begin(s, s->node_id, false);
     return true;
-}
-
-static bool is_connected(const void *arg, uint32_t node) {
-    const struct supervisor *s = arg;
-    return node == s->node_id || control_has_child(s, node);
-}
-
-void election_look(struct supervisor *s) {
-    if (!s->election || !control_decides(s))
-        return;
-    if (!held_majority(s, &s->held->held, is_connected, s))
-        election_steps_down(s);
-    if (control_decides(s) && is_under_way(s))
-        held_map_again(s);
 }
 
 /* --- we stand --- */
@@ -176,6 +167,7 @@ static void others_look(struct supervisor *s) {
 static void look_fire(struct timer *t) {
     struct election *e = (struct election *)(void *)((char *)t - offsetof(struct election, timer));
     struct supervisor *s = e->s;
+    e->due = false;
     if (!e->looks) {
         others_look(s);
         return;
@@ -187,6 +179,25 @@ static void look_fire(struct timer *t) {
     stand(s);
     if (e->looks)
         look_again(e, DD_VOTE_AGAIN_MS + turn_ms(s));
+}
+
+static bool is_connected(const void *arg, uint32_t node) {
+    const struct supervisor *s = arg;
+    return node == s->node_id || control_has_child(s, node);
+}
+
+void election_look(struct supervisor *s) {
+    struct election *e = s->election;
+    if (!e)
+        return;
+    if (e->due)
+        look_fire(&e->timer);
+    if (!control_decides(s))
+        return;
+    if (!held_majority(s, &s->held->held, is_connected, s))
+        election_steps_down(s);
+    if (control_decides(s) && is_under_way(s))
+        held_map_again(s);
 }
 
 void election_connected(struct supervisor *s, uint32_t node) {
@@ -285,7 +296,7 @@ static void below_begin(struct supervisor *s, const struct control_said *m, uint
     e->term = term;
     e->looks = e->stands = false;
     e->voted = 0;
-    timer_clear(&s->timers, &e->timer);
+    look_stop(e);
     control_parent_take(s, m);
 }
 
@@ -381,7 +392,7 @@ void election_end(struct supervisor *s) {
     struct election *e = s->election;
     if (!e)
         return;
-    timer_clear(&s->timers, &e->timer);
+    look_stop(e);
     map_state_free(&e->best);
     map_state_free(&e->heard);
     free(e->yes);

@@ -27,6 +27,7 @@ struct election {
     bool *yes;                    /* [nodes]: voted for us in `term` */
     struct map_state best, heard; /* the newest of those that voted; of a message */
     struct timer timer;
+    bool due; /* there was no memory for the timer: the next beat takes its place */
 };
 
 int election_init(struct supervisor *s); /* behind held_map_init(); -ENOMEM */
@@ -39,8 +40,8 @@ bool election_can_lose(const struct supervisor *s, uint32_t node);
 /* Who decides: if our lease is over others may have gone on without us: we look as well. True: so it
  * is. */
 bool election_steps_down(struct supervisor *s);
-/* Each beat. Who decides, but has lost so many nodes that no map can count, steps down when its lease
- * is over; else nodes that do not hold its map are told again. */
+/* Each beat. A look that has no timer is made. Who decides, but has lost so many nodes that no map can
+ * count, steps down when its lease is over; else nodes that do not hold its map are told again. */
 void election_look(struct supervisor *s);
 uint64_t election_since(const struct supervisor *s); /* we decide since then, by our timers */
 void election_counts(struct supervisor *s);          /* a map that we have proposed counts */

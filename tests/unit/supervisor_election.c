@@ -418,6 +418,20 @@ START_TEST(a_map_that_was_not_heard_is_told_again) {
 }
 END_TEST
 
+START_TEST(without_memory_for_a_timer_the_next_beat_goes_on) {
+    begin(3, 1);
+    no_memory = true;
+    kill_node(0);
+    ck_assert(all[1].election->looks && all[1].timers.n == 0);
+    election_look(&all[1]); /* stands, and asks again in the next beat */
+    ck_assert(all[1].election->stands && all[1].timers.n == 0);
+    no_memory = false;
+    everything(8);
+    ck_assert(control_decides(&all[1]));
+    end();
+}
+END_TEST
+
 /* Two of four are lost before the map without the first counts: 0 hears 3, and steps down. */
 START_TEST(who_decides_and_has_lost_too_many_steps_down) {
     begin(4, 1);
@@ -507,5 +521,6 @@ END_TEST
 
 UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two_maps,
           one_after_the_other_is_lost_until_two_are_left, a_map_that_was_not_heard_is_told_again,
+          without_memory_for_a_timer_the_next_beat_goes_on,
           who_decides_and_has_lost_too_many_steps_down, a_node_that_comes_late_is_told_of_the_end,
           without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)
