@@ -30,6 +30,8 @@
 #define LOOK_MS \
     500u /* between looks whether a backup that is connected has acknowledged something */
 
+#define NO_FLIGHTS "can not be filled: there is no memory for changes in flight"
+
 /* A key with a value that are sent as a copy: it costs less than to keep the block */
 #define COPIED_MOST 4096u
 
@@ -87,20 +89,23 @@ struct replica_primary {
     uint8_t small[COPIED_MOST];
 };
 
-static void primary_lost(struct replica_primary *p, const char *why) {
+/* ddictd is told that this backup can not go on, in this epoch. */
+static void lost_tell(struct manager *m, uint32_t backup, uint64_t epoch, const char *why) {
     static struct sup_msg s;
-    struct manager *m = p->m;
-    if (p->lost)
-        return;
-    p->lost = true;
     memset(&s, 0, sizeof s);
     s.type = SUP_BACKUP_LOST;
     s.id = m->setup->id;
-    s.count = p->epoch;
+    s.count = epoch;
     snprintf(s.text, sizeof s.text, "the backup of manager %u on %s %s", m->setup->id,
-             peer_node(m->setup, p->backup), why);
+             peer_node(m->setup, backup), why);
     log_warn("%s", s.text);
     manager_tell(m, &s);
+}
+
+static void primary_lost(struct replica_primary *p, const char *why) {
+    if (!p->lost)
+        lost_tell(p->m, p->backup, p->epoch, why);
+    p->lost = true;
 }
 
 /* --- values --- */
@@ -667,7 +672,7 @@ static bool primary_alone(struct replica_primary *p) {
     if (p->backup == SHADOW_NONE)
         replica_primary_free(m);
     else if (flights_init(m) < 0) {
-        primary_lost(p, "can not be filled: there is no memory for changes in flight");
+        primary_lost(p, NO_FLIGHTS);
         p->backup = SHADOW_NONE;
         primary_end(p, -ENOMEM);
     }
@@ -735,7 +740,7 @@ void replica_primary_map(struct manager *m, const struct sup_msg *s) {
     struct replica_primary *p = m->primary ? m->primary : primary_new(m);
     bool begins = p && !m->flights;
     if (!p || (begins && has && flights_init(m) < 0)) {
-        log_warn("manager %u on %s has no memory for a backup", m->setup->id, m->setup->node);
+        lost_tell(m, s->room, s->count, NO_FLIGHTS);
         return;
     }
     primary_row(p, s, has);

@@ -88,6 +88,7 @@ tests_unit_manager_moved_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_copy_SOURCES = tests/unit/manager_copy.c tests/unit/sides.h tests/unit/unit.h \
   $(manager_sources)
 tests_unit_manager_copy_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
+tests_unit_manager_copy_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 tests_unit_manager_copy_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_replicas_SOURCES = tests/unit/manager_replicas.c tests/unit/sides.h tests/unit/unit.h \
   $(manager_sources)

@@ -9,6 +9,14 @@ enum { SHADOW = 3, MANY = 3000 };
 
 static uint64_t epoch; /* of the map */
 
+/* Of all objects of this test (-Wl,--wrap=calloc). */
+static bool no_flights; /* there is no memory for changes in flight */
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size) {
+    return no_flights && size == sizeof(struct flights) ? NULL : __real_calloc(n, size);
+}
+
 /* --- the map --- */
 static void row_send(struct side *to, uint32_t number, uint32_t other, bool whole) {
     struct sup_msg s = {.type = SUP_MAP,
@@ -733,6 +741,37 @@ START_TEST(without_room_it_is_told_of_and_the_primary_goes_on) {
 }
 END_TEST
 
+/* It was alone, or has a change in flight to the backup before. */
+START_TEST(without_memory_for_changes_in_flight_it_is_told_of) {
+    for (int with = 0; with < 2; with++) {
+        uint64_t of = 0;
+        many_put(10);
+        if (with) {
+            rows_send(false);
+            UNTIL(copied());
+            ask(MSG_PUT, 0, key(0), "in flight");
+            alone(5);
+            ck_assert(flights_open(m));
+        }
+        no_flights = true;
+        rows_send(false);
+        alone(20);
+        no_flights = false;
+        ck_assert_uint_eq(told(&primary, SUP_BACKUP_LOST, &of), 1);
+        ck_assert_uint_eq(of, epoch);
+        uint64_t put = ask(MSG_PUT, 0, key(0), "alone");
+        UNTIL_BY(alone_turn, answered(put));
+        epoch++;
+        row_send(&primary, OWNER, SHADOW_NONE, false); /* it is dropped, and tried again */
+        rows_send(false);
+        UNTIL(copied());
+        both_same();
+        after();
+        before();
+    }
+}
+END_TEST
+
 START_TEST(a_backup_that_says_nothing_is_told_of) {
     many_put(10);
     rows_send(false);
@@ -853,6 +892,7 @@ UNIT_MAIN_WITH("manager_copy", before, after, all_that_is_there_is_copied,
                one_that_is_not_whole_is_not_promoted, once_whole_it_is_not_emptied_again,
                a_whole_one_is_not_copied_to_again, what_is_copied_to_a_whole_one_breaks_the_rules,
                without_room_it_is_told_of_and_the_primary_goes_on,
+               without_memory_for_changes_in_flight_it_is_told_of,
                a_backup_that_says_nothing_is_told_of, another_backup_is_filled_from_the_beginning,
                its_next_life_in_the_midst_is_filled_from_the_beginning,
                the_next_life_of_the_primary_in_the_midst_copies_anew)
