@@ -40,6 +40,7 @@ static int stats_print(ddict_t *d, const struct ddict_manager_stats *s, int n, b
     for (int i = 0; f && i < n; i++) {
         stats_from_public(&f[i].s, &s[i], sizeof s[i]);
         f[i].forwards = s[i].node_id >= keyed;
+        f[i].lost = s[i].state != 0;
     }
     if (f && json)
         rc = json_print(f, n);

@@ -61,8 +61,13 @@ static int request_all(struct session *s, enum msg_type type, enum sink sink,
 
 /* --- len --- */
 
+/* Others have no keys. */
+static bool manager_owns(struct session *s, unsigned manager) {
+    return deal_owns(&s->deal, manager);
+}
+
 static bool manager_is_remote(struct session *s, unsigned manager) {
-    return !s->local_of[manager];
+    return manager_owns(s, manager) && !s->local_of[manager];
 }
 
 static int len_take(void *arg, unsigned manager, struct request *r) {
@@ -82,8 +87,8 @@ int64_t ddict_len(ddict_t *d, int timeout_ms) {
     for (unsigned i = 0; reads && i < s->nlocal; i++)
         sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
     if (!reads || s->nlocal < s->managers)
-        rc = request_all(s, MSG_LEN, SINK_NONE, reads ? manager_is_remote : NULL, len_take, &sum,
-                         timeout_ms);
+        rc = request_all(s, MSG_LEN, SINK_NONE, reads ? manager_is_remote : manager_owns, len_take,
+                         &sum, timeout_ms);
     return rc < 0 ? rc : sum;
 }
 
@@ -92,7 +97,7 @@ int64_t ddict_len(ddict_t *d, int timeout_ms) {
 int ddict_clear(ddict_t *d, int timeout_ms) {
     struct session *s;
     int rc = session_enter(d, &s, timeout_ms);
-    return rc < 0 ? rc : request_all(s, MSG_CLEAR, SINK_NONE, NULL, NULL, NULL, timeout_ms);
+    return rc < 0 ? rc : request_all(s, MSG_CLEAR, SINK_NONE, manager_owns, NULL, NULL, timeout_ms);
 }
 
 /* --- stats --- */

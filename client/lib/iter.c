@@ -205,7 +205,8 @@ int iter_next_within(ddict_iter_t *it, const void **key, size_t *klen, struct se
             return 1;
         }
         while (it->over ||
-               (it->manager < it->end && it->here_only && !session_local(s, it->manager))) {
+               (it->manager < it->end && (!deal_owns(&s->deal, it->manager) ||
+                                          (it->here_only && !session_local(s, it->manager))))) {
             it->over = false;
             it->manager++;
         }

@@ -23,11 +23,11 @@ struct ddict_sub {
     ddict_t *d;
     uint64_t session_id; /* session of the requests */
     unsigned flags, managers, nlocal;
-    struct source *source;     /* [managers] */
-    struct batch *batch;       /* [nlocal] */
-    struct client_lane **lane; /* [nlocal] */
-    struct batch **batches;    /* [nlocal]; pointers to batch */
-    unsigned known_n, unasked_n;
+    struct source *source;               /* [managers] */
+    struct batch *batch;                 /* [nlocal] */
+    struct client_lane **lane;           /* [nlocal] */
+    struct batch **batches;              /* [nlocal]; pointers to batch */
+    unsigned owners, known_n, unasked_n; /* owners: managers with keys, who alone have events */
     ddict_iter_t *existing;
     uint8_t *events; /* the answer being read */
     size_t len, at;
@@ -42,7 +42,7 @@ static void sources_forget(struct ddict_sub *sub) {
         sub->source[m].asked = false;
         request_drop(&sub->source[m].r);
     }
-    sub->unasked_n = sub->managers;
+    sub->unasked_n = sub->owners;
 }
 
 static int session_adopt(struct ddict_sub *sub, struct session *s) {
@@ -184,10 +184,11 @@ static int existing_read(struct ddict_sub *sub, struct ddict_event *e, struct se
 /* Until all numbers are known, ask only managers whose number is not: a subscription that is not
  * read yet has no request under way. */
 static int sources_ask(struct ddict_sub *sub, struct session *s) {
-    bool all = sub->known_n == sub->managers;
+    bool all = sub->known_n == sub->owners;
     for (unsigned m = 0; m < sub->managers && sub->unasked_n > 0; m++) {
         const struct source *c = &sub->source[m];
-        int rc = c->asked || (c->known && !all) ? 0 : source_ask(sub, s, m);
+        int rc =
+            c->asked || (c->known && !all) || !deal_owns(&s->deal, m) ? 0 : source_ask(sub, s, m);
         if (rc < 0)
             return rc;
     }
@@ -266,6 +267,7 @@ static struct ddict_sub *sub_new(ddict_t *d, struct session *s, const void *pref
     sub->d = d;
     sub->flags = flags;
     sub->managers = s->managers;
+    sub->owners = s->deal.owners;
     sub->nlocal = s->nlocal;
     sub->source = calloc(s->managers, sizeof *sub->source);
     sub->batch = calloc(s->nlocal, sizeof *sub->batch);
@@ -302,7 +304,7 @@ int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
         return dd_error(-ENOMEM, "no memory for a subscription to %u managers", s->managers);
     call_deadline_init(&w, s, timeout_ms);
     rc = session_adopt(sub, s);
-    while (rc == 0 && sub->known_n < sub->managers)
+    while (rc == 0 && sub->known_n < sub->owners)
         rc = answer_await(sub, s, &w);
     sub->len = sub->at = 0;
     if (rc == 0 && flags & DDICT_SUB_THERE)

@@ -11,6 +11,7 @@
 #include "peer_address.h"
 #include <base/error.h>
 #include <base/log.h>
+#include <base/shadow.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -154,7 +155,7 @@ static void peer_text(const struct peer *p, bool was_up, int code, char *text, s
 static void peer_retry_later(struct peer *p, int code) {
     struct manager *m = p->m;
     char text[256];
-    bool patient = m->setup->replicas || p->vain <= DD_PEER_TRIES;
+    bool patient = p->where != SHADOW_NONE && (m->setup->replicas || p->vain <= DD_PEER_TRIES);
     if (m->setup->ledger && patient &&
         timer_after(&m->timers, &p->retry, DD_PEER_TRY_MS * 1000000ull) == 0)
         return;
@@ -204,6 +205,10 @@ void peer_moved(struct manager *m, uint32_t id, uint32_t where, uint16_t port) {
         p->down = -ECONNRESET;
 }
 
+bool peer_is_gone(const struct manager *m, uint32_t id) {
+    return m->primaries && m->primaries[id] == SHADOW_NONE;
+}
+
 void peers_again(struct manager *m) {
     for (uint32_t i = 0; m->peers && i < m->setup->managers; i++)
         if (m->peers[i] && m->peers[i]->again)
@@ -222,7 +227,7 @@ struct peer *peer_get(struct manager *m, uint32_t id, int *code) {
     if (!p)
         return NULL;
     /* it ended in this turn, and open requests are not answered yet, or not sent again */
-    if (p->down || p->again) {
+    if (p->down || p->again || p->where == SHADOW_NONE) {
         *code = DDICT_ELOST;
         return NULL;
     }
@@ -392,7 +397,11 @@ static void peer_reap(struct peer *p) {
     struct manager *m = p->m;
     char text[256];
     peer_text(p, p->n > 0 && p->link[0].up, p->down, text, sizeof text);
-    if (p->moved)
+    bool gone = p->where == SHADOW_NONE;
+    if (gone)
+        snprintf(text, sizeof text, "manager %u is lost with its node %s", p->id,
+                 peer_node(m->setup, p->id));
+    else if (p->moved)
         snprintf(text, sizeof text, "the keys of manager %u are served on %s from now on", p->id,
                  peer_node(m->setup, p->where));
     bool known = p->away_ns && !p->moved;
@@ -402,7 +411,7 @@ static void peer_reap(struct peer *p) {
     p->answered = p->moved = false;
     bool broken = p->down == DDICT_EPROTO; /* it would be so again */
     bool patient = m->setup->replicas || p->vain <= DD_PEER_TRIES;
-    bool again = !m->setup->ledger || (patient && !broken);
+    bool again = !gone && (!m->setup->ledger || (patient && !broken));
     int code = p->down;
     p->down = 0;
     peers_use->lost(m, p, text, again && !m->ending);

@@ -31,8 +31,10 @@ struct peer *peer_know(struct manager *m, uint32_t id); /* connects not; NULL: n
 /* Send what is in peer_again() of any peer. */
 void peers_again(struct manager *m);
 /* The keys of this manager are served by the process of this number from now on: all that is under
- * way is asked again there. */
+ * way is asked again there. SHADOW_NONE: it is gone, and all that is under way ends. */
 void peer_moved(struct manager *m, uint32_t id, uint32_t where, uint16_t port);
+/* It had no keys, and is gone with its node: nobody serves in its place. */
+bool peer_is_gone(const struct manager *m, uint32_t id);
 /* Connects at the first need. NULL: *code says why. */
 struct peer *peer_get(struct manager *m, uint32_t id, int *code);
 /* A peer has several connections, numbered `via`: 0 is the first, the others are for large

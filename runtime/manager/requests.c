@@ -12,6 +12,7 @@
 #include "freeze.h"
 #include "manager.h"
 #include "parked.h"
+#include "peer_client.h"
 #include "pending.h"
 #include "prefetch.h"
 #include "probe.h"
@@ -360,15 +361,28 @@ static int take_keys(struct requester *a, const struct request *q) {
     return TAKE_DONE;
 }
 
+static int stats_reply(struct requester *a, const struct request *q,
+                       const struct manager_stats *s) {
+    struct msg r;
+    reply_init(&r, q->m->id, a->m->setup->id);
+    r.val_len = sizeof *s;
+    requester_send(a, &r, s, sizeof *s);
+    return TAKE_DONE;
+}
+
 static int take_stats(struct requester *a, const struct request *q) {
     struct manager_stats s;
-    struct msg r;
     manager_figures(a->m, &s);
-    reply_init(&r, q->m->id, a->m->setup->id);
-    r.val_len = sizeof s;
-    requester_send(a, &r, &s, sizeof s);
+    int e = stats_reply(a, q, &s);
     a->m->now = clock_ns();
-    return TAKE_DONE;
+    return e;
+}
+
+/* Of a manager that is gone with its node. */
+static int take_stats_of(struct requester *a, const struct request *q, uint32_t gone) {
+    struct manager_stats s;
+    figures_of_gone(a->m, gone, &s);
+    return stats_reply(a, q, &s);
 }
 
 static int take_len(struct requester *a, const struct request *q) {
@@ -528,7 +542,10 @@ static int take_elsewhere(struct requester *a, const struct request *q, uint32_t
     /* of a later life a part of the value may stand in CQ: its owner goes on behind that */
     if (m->frozen && !m->resumed && q->m->type == MSG_GET && cache_look(a, q->m, q->key))
         return TAKE_DONE;
-    if (a->kind == REQUESTER_LANE && m->setup->peers && to < m->setup->managers)
+    bool known = a->kind == REQUESTER_LANE && m->setup->peers && to < m->setup->managers;
+    if (known && q->m->type == MSG_STATS && peer_is_gone(m, to))
+        return take_stats_of(a, q, to);
+    if (known)
         return parked_begin(a, q->m, q->payload, q->key, q->hash, to);
     int e = put_refused(a, q->m);
     if (e >= 0)

@@ -4,6 +4,7 @@
 #include "stats.h"
 
 #include "manager.h"
+#include "peer_address.h"
 #include "peer_client.h"
 #include "subscriptions.h"
 #include <base/clock.h>
@@ -136,4 +137,12 @@ void manager_figures(struct manager *m, struct manager_stats *out) {
     }
     out->restarts = m->setup->page->lives - 1;
     out->uptime_us = (clock_ns() - m->setup->page->started) / 1000;
+}
+
+void figures_of_gone(const struct manager *m, uint32_t manager, struct manager_stats *out) {
+    stats_init(out);
+    out->manager_id = manager;
+    out->node_id = manager % m->setup->nodes;
+    out->state = DDICT_ELOST;
+    snprintf(out->node, sizeof out->node, "%s", peer_node(m->setup, manager));
 }

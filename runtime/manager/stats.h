@@ -13,4 +13,7 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
                      const struct lease_chunk *const *leases, unsigned n, unsigned index,
                      struct manager_stats *out);
 void manager_figures(struct manager *m, struct manager_stats *out);
+/* Of a manager that is gone with its node: who it was; its state is DDICT_ELOST. */
+void figures_of_gone(const struct manager *m, uint32_t manager, struct manager_stats *out);
+
 #endif

@@ -49,7 +49,8 @@ enum sup_type {
      * room: of its backup, or SHADOW_NONE; used_bytes, total_bytes: ports of the two, 0: as its
      * peer_address says, or, of the backup, it does not listen yet; status: 1: the backup is whole. At
      * the start each owner is its own primary, its shadow the backup, whole, and the epoch is 1. Who
-     * becomes a primary by it serves from then on. */
+     * becomes a primary by it serves from then on. pid SHADOW_NONE: id owns no keys, and is gone with
+     * its node. */
     SUP_MAP,
     /* manager -> ddictd */
     /* of a primary. count: epoch, text: why its backup can not go on. A MAP without it follows */

@@ -172,7 +172,10 @@ static void act(struct supervisor *s) {
     for (uint32_t i = 0; i < s->nodes; i++) {
         uint8_t *bits = &h->held.nodes[i];
         *bits = (uint8_t)((*bits & ~MAP_VOTED) | (*bits & MAP_VOTES ? MAP_VOTED : 0));
+        bool was_lost = h->lost[i];
         h->lost[i] = *bits & MAP_LOST;
+        if (h->lost[i] && !was_lost)
+            owner_map_node_lost(s, i);
     }
     for (uint32_t i = 0; i < s->managers; i++)
         if (h->held.rows[i].epoch > s->owner_map[i].epoch)

@@ -46,11 +46,29 @@ static struct sup_msg row_message(const struct supervisor *s, uint32_t owner) {
                             .status = p->whole};
 }
 
+static struct sup_msg gone_message(uint32_t manager) {
+    return (struct sup_msg){
+        .type = SUP_MAP, .id = manager, .count = 2, .pid = SHADOW_NONE, .room = SHADOW_NONE};
+}
+
+static bool is_gone(const struct supervisor *s, uint32_t manager) {
+    return !deal_owns(&s->deal, manager) && s->held && s->held->lost[manager % s->nodes];
+}
+
+void owner_map_node_lost(struct supervisor *s, uint32_t node) {
+    for (uint32_t i = node; i < s->managers; i += s->nodes) {
+        struct sup_msg m = gone_message(i);
+        if (is_gone(s, i))
+            processes_send(s, &m);
+    }
+}
+
 void owner_map_tell(struct local_manager *mgr) {
     struct supervisor *s = mgr->s;
     for (uint32_t i = 0; s->owner_map && i < s->managers; i++) {
-        struct sup_msg m = row_message(s, i);
-        if (s->owner_map[i].epoch > 1)
+        bool gone = is_gone(s, i);
+        struct sup_msg m = gone ? gone_message(i) : row_message(s, i);
+        if (gone || s->owner_map[i].epoch > 1)
             manager_send(mgr, &m, NULL, 0);
     }
 }

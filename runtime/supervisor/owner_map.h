@@ -38,6 +38,9 @@ void owner_map_tell(struct local_manager *mgr);
 /* Its backup can not go on, as its primary or the ddictd of the backup says; true only in this
  * epoch. Who decides drops it. */
 void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why);
+/* That node is lost, by a map that counts: its managers without keys, which have no row that would
+ * change, are gone. */
+void owner_map_node_lost(struct supervisor *s, uint32_t node);
 /* Whether a process of this node serves its keys. */
 bool owner_is_ours(const struct supervisor *s, uint32_t owner);
 

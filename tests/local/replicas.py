@@ -711,6 +711,32 @@ def the_node_of_a_new_shadow_is_lost_while_it_is_filled():
         ends_well(d, loads)
 
 
+def a_node_without_keys_is_lost_and_nobody_waits_for_it():
+    """Calls to all managers leave it out; `ddict stats` says that it is lost."""
+    command = os.path.join(BUILD, "ddict")
+    with Replicated(nodes=4, managers=3, args=["--keyed-nodes", "3"], mem="72M") as d:
+        d.run("fill", "k", 50, 100)
+        asked = d.ask(1)
+        watch = [subprocess.Popen([command, "watch", "--count=1", "--timeout=30"], env=d.env(1), stdout=subprocess.PIPE, text=True)]
+        d.run("verify", "k", 50, 100, node=3)
+        d.lose(3)
+        wait_for("the loss", lambda: any("node %s is lost" % d.node_name(3) in text for text in d.said()), 20)
+        wait_for("that it is known on node 1", lambda: "(lost)" in subprocess.run([command, "stats"], env=d.env(1), stdout=subprocess.PIPE, text=True, timeout=60).stdout, 20)
+        watch.append(subprocess.Popen([command, "watch", "--count=1", "--timeout=30"], env=d.env(1), stdout=subprocess.PIPE, text=True))
+        for words in (("stats", "--json"), ("ls",)):
+            p = subprocess.run([command, *words], env=d.env(1), stdout=subprocess.PIPE, text=True, timeout=10)
+            check(p.returncode == 0 and len(p.stdout.splitlines()) >= 1, "ddict %r: %d, %r" % (words, p.returncode, p.stdout))
+        code, ms, rest = asked.call("len", ms=8000)
+        check(code == 50, "%d keys after %d ms" % (code, ms))
+        asked.does("clear", ms=8000)
+        asked.does("put", "one", 1)
+        for w in watch:
+            check(w.wait(30) == 0, "ddict watch: %d" % w.returncode)
+        asked.proc.stdin.close()
+        asked.proc.wait(30)
+        d.end()
+
+
 def a_primary_is_killed_while_its_new_backup_is_filled():
     with Replicated(nodes=4) as d:
         loads = d.loads(1)
@@ -947,7 +973,7 @@ if __name__ == "__main__":
           writes_go_on_when_the_backup_was_dropped, a_shadow_that_is_killed_comes_back_and_is_not_dropped, managers_that_are_killed_under_load_and_then_their_node,
           who_took_the_place_is_killed_and_comes_back,
           four_nodes_lose_one_after_the_other, two_managers_each_and_a_node_without_keys, a_new_shadow_that_is_killed_while_it_is_filled,
-          the_node_of_a_new_shadow_is_lost_while_it_is_filled, a_primary_is_killed_while_its_new_backup_is_filled, a_backup_that_is_lost_for_good_is_made_again,
+          the_node_of_a_new_shadow_is_lost_while_it_is_filled, a_node_without_keys_is_lost_and_nobody_waits_for_it, a_primary_is_killed_while_its_new_backup_is_filled, a_backup_that_is_lost_for_good_is_made_again,
           a_node_without_room_gets_no_new_shadow, a_manager_that_dies_too_often_takes_its_node_along,
           who_took_the_place_dies_too_often_and_another_takes_it, a_frozen_dictionary_gets_new_copies, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_two_nodes, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
           figures_and_record_know_of_the_loss, the_record_and_report_tell_of_the_loss_once, a_save_has_what_a_lost_node_had], limit=180)
