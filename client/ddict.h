@@ -663,12 +663,16 @@ struct ddict_manager_stats {
     /* how often it died and was started again over its memory (restarts= in ddict.conf(5)); its
      * counts go on meanwhile */
     uint64_t restarts;
+    /* with --ddict-replicas=2: 2 when another node has all of its keys as well, 1 when none has, or
+     * not all yet: its node must not be lost then. 0 without, and where it owns no keys */
+    uint64_t copies;
 };
 /*
  * Ask all managers for their statistics. *out: a malloc'ed array of one entry for each manager, in
  * order of manager_id; the caller frees it. size: sizeof **out. What this library or the managers
- * do not know of an entry is 0. Returns the number of entries. -EINVAL: a size that the struct
- * never had.
+ * do not know of an entry is 0. A manager that had no keys, and is lost with its node, has only
+ * manager_id, node_id, node, and a state that is not 0. Returns the number of entries. -EINVAL: a
+ * size that the struct never had.
  */
 DDICT_API int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, size_t size,
                           int timeout_ms);

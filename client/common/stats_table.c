@@ -125,6 +125,13 @@ static void frozen_remark(const struct figures *f, int n, FILE *out, int indent)
         count_short(hits, sizeof hits, t.cache_hits), count_short(gone, sizeof gone, t.evictions));
 }
 
+static void copies_remark(const struct figures *f, int n, FILE *out, int indent) {
+    for (int i = 0; i < n; i++)
+        if (!f[i].lost && f[i].s.copies == 1)
+            fprintf(out, "%*smanager %u: its keys have no whole second copy\n", indent, "",
+                    f[i].s.manager_id);
+}
+
 static void spill_remark(const struct figures *f, int n, FILE *out, int indent) {
     struct manager_stats t;
     char used[24], of[24], ever[24];
@@ -239,6 +246,7 @@ int figures_print(const struct figures *f, int n, bool after, FILE *out, int ind
     columns_free(&t);
     if (rc == 0) {
         remarks_print(f, n, out, indent);
+        copies_remark(f, n, out, indent);
         frozen_remark(f, n, out, indent);
         spill_remark(f, n, out, indent);
         if (!after)

@@ -141,6 +141,12 @@ static void amounts_add(struct manager_stats *t, const struct manager_stats *s) 
 #undef ADD
 }
 
+/* 0: it has no keys, or nobody knows. */
+static void fewest_copies_take(struct manager_stats *t, const struct manager_stats *s) {
+    if (s->copies > 0 && (t->copies == 0 || s->copies < t->copies))
+        t->copies = s->copies;
+}
+
 static void maxima_take(struct manager_stats *t, const struct manager_stats *s) {
     if (s->largest_holder_bytes > t->largest_holder_bytes) {
         t->largest_holder_bytes = s->largest_holder_bytes;
@@ -160,6 +166,7 @@ static void maxima_take(struct manager_stats *t, const struct manager_stats *s) 
 void stats_merge(struct manager_stats *t, const struct manager_stats *s) {
     amounts_add(t, s);
     maxima_take(t, s);
+    fewest_copies_take(t, s);
     t->pool_utilization =
         t->total_bytes ? 100.0 * (double)t->total_used_bytes / (double)t->total_bytes : 0;
     if (t->state == 0)

@@ -775,3 +775,11 @@ void replica_primary_free(struct manager *m) {
     m->primary = NULL;
     flights_free(m);
 }
+
+unsigned replica_copies(const struct manager *m) {
+    const struct manager_setup *s = m->setup;
+    const struct replica_primary *p = m->primary;
+    if (!s->replicas || !deal_owns(&s->deal, s->id))
+        return 0;
+    return p && m->flights && p->backup != SHADOW_NONE && p->whole && !p->lost ? 2 : 1;
+}

@@ -30,4 +30,7 @@ void replica_primary_map(struct manager *m, const struct sup_msg *s);
 void replica_primary_note(struct manager *m, struct ledger_entry *e);
 void replica_primary_go_on(struct manager *m);
 
+/* Of its keys: 2 with a whole backup, 1 without; 0: it owns none, or is without replicas. */
+unsigned replica_copies(const struct manager *m);
+
 #endif

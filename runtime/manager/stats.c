@@ -6,6 +6,7 @@
 #include "manager.h"
 #include "peer_address.h"
 #include "peer_client.h"
+#include "replica_primary.h"
 #include "subscriptions.h"
 #include <base/clock.h>
 #include <base/page.h>
@@ -128,6 +129,7 @@ void manager_figures(struct manager *m, struct manager_stats *out) {
     out->descriptors = descriptors_open();
     out->page_table_bytes = page_tables();
     subscriptions_figures(m, out);
+    out->copies = replica_copies(m);
     out->refused_connections = conn_refused();
     if (m->setup->peers) {
         snprintf(out->transport, sizeof out->transport, "%s%s%s", m->fabric ? "ofi:" : "tcp",

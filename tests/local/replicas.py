@@ -703,6 +703,10 @@ def the_node_of_a_new_shadow_is_lost_while_it_is_filled():
         loads = d.loads(1)
         node, owner, pid = begun(d, loads)
         check(node == 3 and owner in (0, 1), "of owner %d on node %d" % (owner, node))
+        copies = {m: s["copies"] for m, s in d.stats(d.left()[0]).items()}
+        check(copies.get(owner) == 1 and copies.get(3, 0) == 0, "copies of owner %d: %r" % (owner, copies))
+        said = subprocess.run([os.path.join(BUILD, "ddict"), "stats"], env=d.env(d.left()[0]), stdout=subprocess.PIPE, text=True, timeout=60).stdout
+        check("manager %d: its keys have no whole second copy" % owner in said, "ddict stats: %r" % said)
         d.lose(3)
         wait_for("two copies of all keys: %r" % d.copies(), lambda: d.copies().get(0) and d.copies().get(1), 30, pace=0.05)
         d.lose(2)
@@ -755,6 +759,7 @@ def a_backup_that_is_lost_for_good_is_made_again():
     """On two nodes: on the same one."""
     with Replicated(nodes=2, args=["--restarts", "0"]) as d:
         d.run("fill", "k", 400, 20000)
+        check([s["copies"] for s in d.stats().values()] == [2, 2], "copies: %r" % d.stats())
         loads = d.loads(1)
         d.go_on(loads, 0.5)
         d.signal(shadows_of(d.nodes[1].proc.pid), signal.SIGKILL)

@@ -97,7 +97,8 @@ static struct manager_stats sample(uint64_t k) {
                               .populate_us = 26 * k,
                               .page_bytes = 27,
                               .huge_bytes = 28 * k,
-                              .restarts = 34 * k};
+                              .restarts = 34 * k,
+                              .copies = k};
     s.free_blocks[12] = 2 * k;
     s.free_blocks[47] = 1;
     s.turns[0] = 3 * k;
@@ -116,6 +117,17 @@ START_TEST(memory_of_a_manager_without_keys_is_not_summed) {
     ck_assert_double_eq_tol(t.pool_utilization, 25, 1e-9);
     ck_assert_uint_eq(t.free_blocks[12], sample(2).free_blocks[12]);
     ck_assert_uint_eq(t.puts, 30);
+}
+END_TEST
+
+START_TEST(the_fewest_copies_count_where_there_are_keys) {
+    struct manager_stats t = sample(3), s = sample(0);
+    stats_merge(&t, &s);
+    ck_assert_uint_eq(t.copies, 3);
+    t.copies = 0;
+    s.copies = 1;
+    stats_merge(&t, &s);
+    ck_assert_uint_eq(t.copies, 1);
 }
 END_TEST
 
@@ -140,6 +152,7 @@ START_TEST(merge_sums_counts_and_keeps_names_and_takes_larger_maxima) {
     ck_assert_uint_eq(t.rma_bytes, 145);
     ck_assert_uint_eq(t.rma_refused, 150);
     ck_assert_uint_eq(t.restarts, 170);
+    ck_assert_uint_eq(t.copies, 2); /* the fewest */
     ck_assert_uint_eq(t.scattered_bytes, 160);
     ck_assert_uint_eq(t.moved_bytes, 165);
     ck_assert_uint_eq(t.largest_holder_pid, 63);
@@ -211,11 +224,12 @@ START_TEST(the_json_text_has_every_figure) {
                                         "page_bytes",
                                         "huge_bytes",
                                         "turn_max_us",
-                                        "restarts"};
+                                        "restarts",
+                                        "copies"};
     static const json_int_t values[] = {3,   1,   77,  0,   1000, 250, 750, 5,  6,  7,   8,
                                         9,   10,  11,  12,  13,   14,  15,  16, 17, 121, 122,
                                         123, 124, 125, 126, 127,  19,  20,  32, 33, 21,  22,
-                                        23,  29,  30,  24,  25,   26,  27,  28, 31, 34};
+                                        23,  29,  30,  24,  25,   26,  27,  28, 31, 34,  1};
     char *text = stats_json(&s);
     ck_assert_ptr_nonnull(text);
     json_t *j = json_loads(text, 0, NULL);
@@ -292,6 +306,7 @@ UNIT_MAIN("base_stats", an_empty_histogram_has_zero_percentiles,
           every_single_value_comes_back_within_an_eighth, percentiles_of_a_uniform_set_are_right,
           values_beyond_the_last_bucket_give_the_maximum,
           memory_of_a_manager_without_keys_is_not_summed,
+          the_fewest_copies_count_where_there_are_keys,
           merge_sums_counts_and_keeps_names_and_takes_larger_maxima,
           turns_are_counted_by_powers_of_two, the_json_text_has_every_figure,
           the_json_text_is_read_back_as_it_was,

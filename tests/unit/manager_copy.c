@@ -4,6 +4,7 @@
  * with results, whatever breaks; and before it is whole it is nobody's.
  */
 #include "sides.h"
+#include <manager/replica_primary.h>
 
 enum { SHADOW = 3, MANY = 3000 };
 
@@ -177,9 +178,12 @@ START_TEST(all_that_is_there_is_copied) {
 END_TEST
 
 START_TEST(an_empty_owner_is_whole_at_once) {
+    ck_assert_uint_eq(replica_copies(m), 1);
     rows_send(false);
     UNTIL(copied());
+    ck_assert_uint_eq(replica_copies(m), 1); /* not by the map */
     becomes_whole();
+    ck_assert_uint_eq(replica_copies(m), 2);
     ask(MSG_PUT, 0, key(0), "one");
     quiet();
     ck_assert(is_on_both(key(0), "one"));

@@ -71,6 +71,7 @@ static const struct field fields[] = {
     F(uptime_us, 'u'),
     F(turn_max_us, 'u'),
     F(restarts, 'u'),
+    F(copies, 'u'),
 };
 
 /* Takes the reference to value, which may be NULL. */
