@@ -181,11 +181,22 @@ void control_undecide(struct supervisor *s) {
     c->decides = UINT32_MAX;
     c->head = false;
     for (uint32_t i = 0; i < s->nodes; i++) {
-        struct ctl_conn *cc = c->nodes[i].child;
-        if (cc)
-            cc->dead = true;
-        c->nodes[i].child = NULL;
+        struct node_state *n = &c->nodes[i];
+        if (n->child)
+            undecide_tell(n->child);
+        n->child = NULL;
+        if (coordinator_is_lost(s, i))
+            continue;
+        /* lost by a map that does not count, or drained: it says so to who decides then */
+        n->dead = false;
+        state_set(&n->ended, false, &c->ended_n);
+        state_set(&n->drained, false, &c->drained_n);
     }
+}
+
+void control_parent_undecides(struct supervisor *s) {
+    if (s->control->parent)
+        parent_lost(s, "it decides no more", false);
 }
 
 void control_parent_take(struct supervisor *s, const struct control_said *m) {

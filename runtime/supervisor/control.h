@@ -132,6 +132,7 @@ void control_answer(struct supervisor *s, const struct control_said *to, unsigne
 /* We decide: who was asked is below us. control_undecide(): not any more, nobody is below us. */
 void control_decide(struct supervisor *s);
 void control_undecide(struct supervisor *s);
+void control_parent_undecides(struct supervisor *s);          /* our parent says so */
 void control_child_take(struct supervisor *s, uint32_t node); /* we decide: who was asked */
 /* Who says that decides: it is our parent. */
 void control_parent_take(struct supervisor *s, const struct control_said *m);

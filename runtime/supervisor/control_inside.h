@@ -66,6 +66,8 @@ void lost_send(struct ctl_conn *cc); /* what is lost, of which s->text tells */
 /* It was given up, and others have taken its place. Also by a connection that is about to be closed:
  * what it does not take from us now, it may take later. */
 void cut_off_tell(struct ctl_conn *cc, uint32_t node);
+/* We decide no more: its node is told so, and the connection ends. */
+void undecide_tell(struct ctl_conn *cc);
 /* Not within a callback of a connection. */
 void ctl_conns_free_dead(struct control *c);
 

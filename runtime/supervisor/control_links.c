@@ -127,6 +127,13 @@ void cut_off_tell(struct ctl_conn *cc, uint32_t node) {
     conn_flush(cc->conn);
 }
 
+void undecide_tell(struct ctl_conn *cc) {
+    ctl_conn_send(cc, MSG_CTL_VOTED, 0, cc->s->election->term, NULL, 0);
+    if (!cc->dead)
+        conn_flush(cc->conn);
+    cc->dead = true;
+}
+
 static void ctl_conn_up(struct conn *conn, void *arg, uint32_t peer, enum conn_role role) {
     struct ctl_conn *cc = arg;
     struct supervisor *s = cc->s;

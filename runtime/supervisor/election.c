@@ -272,6 +272,8 @@ int voted_heard(struct supervisor *s, const struct control_said *m) {
         return DDICT_EPROTO;
     if (m->manager == 0) {
         term_heard(s, m->aux);
+        if (m->from == FROM_PARENT)
+            control_parent_undecides(s);
         return 0;
     }
     if (!e->looks || !e->stands || m->aux != e->term)

@@ -27,6 +27,7 @@ static struct control control;
 static struct node_state states[NODES];
 static unsigned events[EVENT_SEEN_N];
 static unsigned ready_sent; /* to the other nodes */
+static uint32_t gone;       /* a node that is lost by a map that counts */
 
 /* --- the connections and the record, of which nothing is asked here --- */
 int ctl_conns_listen(struct control *c) {
@@ -55,7 +56,10 @@ bool coordinator_node_lost(struct supervisor *sup, uint32_t node, uint64_t heard
     return false;
 }
 bool coordinator_is_lost(const struct supervisor *sup, uint32_t node) {
-    return false;
+    return node == gone;
+}
+void undecide_tell(struct ctl_conn *cc) {
+    cc->dead = true;
 }
 bool election_begin(struct supervisor *sup, uint32_t node, bool closed) {
     return false;
@@ -94,6 +98,7 @@ static void before(void) {
     memset(states, 0, sizeof states);
     memset(events, 0, sizeof events);
     ready_sent = 0;
+    gone = UINT32_MAX;
     s.nodes = NODES;
     s.control = &control;
     s.opt.tasks = TASKS;
@@ -191,6 +196,24 @@ START_TEST(each_other_node_ends_once_however_it_ends) {
 }
 END_TEST
 
+START_TEST(who_decides_no_more_forgets_what_others_said_to_it) {
+    struct ctl_conn below = {.s = &s, .node = 1, .up = true};
+    states[1].child = &below;
+    gone = 4;
+    for (uint32_t i = 1; i < NODES; i++) {
+        control_node_drained(&s, i, true);
+        control_node_ended(&s, i);
+        states[i].dead = true;
+    }
+    control_undecide(&s);
+    ck_assert(!control_decides(&s) && below.dead && !states[1].child);
+    ck_assert(control.drained_n == 1 && control.ended_n == 1);
+    for (uint32_t i = 1; i < NODES; i++)
+        ck_assert(states[i].drained == (i == 4) && states[i].ended == (i == 4) &&
+                  states[i].dead == (i == 4));
+}
+END_TEST
+
 START_TEST(the_only_node_waits_for_no_other) {
     s.nodes = 1;
     s.control = NULL;
@@ -225,5 +248,6 @@ END_TEST
 UNIT_MAIN_WITH("supervisor_counts", before, after, node_0_is_ready_when_its_word_is_on_the_way,
                node_0_that_ends_meanwhile_is_not_ready, all_are_ready_when_the_last_one_is,
                our_own_managers_may_be_the_last_ones, a_node_that_has_clients_again_is_not_drained,
-               each_other_node_ends_once_however_it_ends, the_only_node_waits_for_no_other,
+               each_other_node_ends_once_however_it_ends,
+               who_decides_no_more_forgets_what_others_said_to_it, the_only_node_waits_for_no_other,
                tasks_are_over_when_all_came_and_left)

@@ -116,7 +116,18 @@ void control_decide(struct supervisor *s) {
         if (asks[s->node_id][i])
             control_child_take(s, i);
 }
+void control_parent_undecides(struct supervisor *s) {
+    uint32_t was = parent[s->node_id];
+    if (was == NONE)
+        return;
+    parent[s->node_id] = NONE;
+    child[was][s->node_id] = false;
+    election_begin(s, was, false);
+}
 void control_undecide(struct supervisor *s) {
+    for (uint32_t i = 0; i < nodes; i++)
+        if (child[s->node_id][i])
+            post(s->node_id, i, MSG_CTL_VOTED, 0, s->election->term, NULL, 0);
     decides[s->node_id] = NONE;
     memset(child[s->node_id], 0, sizeof child[s->node_id]);
 }
@@ -386,6 +397,20 @@ START_TEST(one_after_the_other_is_lost_until_two_are_left) {
 }
 END_TEST
 
+/* Its process lives: it has as long as all to appear again. */
+START_TEST(who_steps_down_is_not_taken_for_one_that_ended) {
+    begin(4, 1);
+    valid[0] = false;
+    child[0][1] = false;
+    child[0][2] = false;
+    election_look(&all[0]);
+    ck_assert(!control_decides(&all[0]));
+    deliver(0, 3);
+    ck_assert(parent[3] == NONE && all[3].election->looks && !all[3].election->closed);
+    end();
+}
+END_TEST
+
 static void backup_drop(uint32_t owner) {
     struct owner_place to = *owner_map_next(&all[0], owner);
     to.backup = SHADOW_NONE;
@@ -522,5 +547,6 @@ END_TEST
 UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two_maps,
           one_after_the_other_is_lost_until_two_are_left, a_map_that_was_not_heard_is_told_again,
           without_memory_for_a_timer_the_next_beat_goes_on,
-          who_decides_and_has_lost_too_many_steps_down, a_node_that_comes_late_is_told_of_the_end,
+          who_decides_and_has_lost_too_many_steps_down,
+          who_steps_down_is_not_taken_for_one_that_ended, a_node_that_comes_late_is_told_of_the_end,
           without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)
