@@ -201,11 +201,14 @@ void control_parent_undecides(struct supervisor *s) {
 
 void control_parent_take(struct supervisor *s, const struct control_said *m) {
     struct control *c = s->control;
-    if (c->parent && c->parent != m->by)
+    bool other = c->parent != m->by;
+    if (c->parent && other)
         c->parent->dead = true;
     c->parent = m->by;
     c->parent->votes = false;
     c->decides = m->node;
+    if (other && c->gave) /* at the end: to nobody, or to one that is lost */
+        control_stats_send(s);
 }
 
 /* --- orphans, with --replicas=2 --- */

@@ -314,6 +314,11 @@ int hold_map_heard(struct supervisor *s, const struct control_said *m) {
         return 0;
     }
     below_begin(s, m, e->heard.term);
+    if (s->stage >= STAGE_ENDING) { /* it holds nothing any more; who decides may not know why */
+        if (!s->lost)
+            control_answer(s, m, MSG_CTL_DRAIN, s->reason, 0, NULL, 0);
+        return 0;
+    }
     held_map_take(s, &e->heard);
     struct map_name name = {.term = e->heard.term, .version = e->heard.version};
     control_answer(s, m, MSG_CTL_HELD, UINT32_MAX, 0, &name, sizeof name);

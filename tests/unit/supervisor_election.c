@@ -397,6 +397,23 @@ START_TEST(one_after_the_other_is_lost_until_two_are_left) {
 }
 END_TEST
 
+START_TEST(a_node_that_ends_holds_no_map) {
+    for (int lost = 0; lost < 2; lost++) {
+        begin(3, 1);
+        kill_node(0);
+        timers_fire(1, 1);
+        ck_assert(control_decides(&all[1]) && !queued[2][1]);
+        all[2].stage = STAGE_ENDING;
+        all[2].lost = lost;
+        held_map_tell(&all[1], 2);
+        deliver(1, 2);
+        ck_assert_uint_eq(queued[2][1], !lost);
+        ck_assert(lost || (queue[2][1][0].type == MSG_CTL_DRAIN && queue[2][1][0].aux == 0));
+        end();
+    }
+}
+END_TEST
+
 /* Its process lives: it has as long as all to appear again. */
 START_TEST(who_steps_down_is_not_taken_for_one_that_ended) {
     begin(4, 1);
@@ -548,5 +565,6 @@ UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two
           one_after_the_other_is_lost_until_two_are_left, a_map_that_was_not_heard_is_told_again,
           without_memory_for_a_timer_the_next_beat_goes_on,
           who_decides_and_has_lost_too_many_steps_down,
-          who_steps_down_is_not_taken_for_one_that_ended, a_node_that_comes_late_is_told_of_the_end,
+          who_steps_down_is_not_taken_for_one_that_ended, a_node_that_ends_holds_no_map,
+          a_node_that_comes_late_is_told_of_the_end,
           without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)
