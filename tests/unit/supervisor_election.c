@@ -256,7 +256,7 @@ static void row_change(uint32_t node) {
     if (!control_decides(s))
         return;
     struct owner_place to = *owner_map_next(s, owner);
-    to.backup = shadow_on(&s->deal, owner, (owner + 1 + pick(nodes - 1)) % nodes);
+    to.backup = shadow_on(&s->deal, owner, (to.primary + 1 + pick(nodes - 1)) % nodes);
     to.backup_port = 0;
     to.whole = pick(2);
     if (to.epoch + 2 < EPOCHS)
@@ -554,6 +554,12 @@ START_TEST(what_makes_no_sense_is_refused) {
     m.len = len - 1;
     ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO);
     m.len = len;
+    uint32_t home[2] = {0, shadow_on(&all[0].deal, 0, 0)}; /* a backup on its primary's node */
+    memcpy(bytes + 24, home, sizeof home);
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO);
+    home[1] = SHADOW_NONE;
+    memcpy(bytes + 24, home, sizeof home);
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), 0);
     memset(bytes + 24, 0xff, 4); /* a primary that is none */
     ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO);
     free(bytes);
