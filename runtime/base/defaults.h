@@ -383,6 +383,9 @@
 #define DD_VOTE_AGAIN_MS 500u
 /* who has given its vote gives none to another meanwhile, and does not stand */
 #define DD_VOTE_KEPT_MS 2000u
+/* a term that is newer than ours by more makes no sense: as many elections as one a millisecond in 49
+ * days. Taken, it could leave none behind it */
+#define DD_TERMS_AHEAD (1ull << 32)
 /* who has found nobody by then, and no majority that takes it, is lost: as long as a node is awaited
  * that is silent */
 #define DD_VOTE_LOST_MS DD_PEER_LOST_MS

@@ -214,6 +214,10 @@ void election_connected(struct supervisor *s, uint32_t node) {
 }
 
 /* --- votes --- */
+static bool term_makes_sense(const struct supervisor *s, uint64_t term) {
+    return term <= s->election->term || term - s->election->term <= DD_TERMS_AHEAD;
+}
+
 static bool hears_who_decides(struct supervisor *s) {
     const struct election *e = s->election;
     if (e->looks)
@@ -232,7 +236,7 @@ static void vote_answer(struct supervisor *s, const struct control_said *m, bool
 
 int vote_heard(struct supervisor *s, const struct control_said *m) {
     struct election *e = s->election;
-    if (!e || m->aux % s->nodes != m->node)
+    if (!e || m->aux % s->nodes != m->node || !term_makes_sense(s, m->aux))
         return DDICT_EPROTO;
     if (!is_under_way(s) || m->aux <= e->term || hears_who_decides(s)) {
         if (s->stage >= STAGE_ENDING && !s->lost)
@@ -268,7 +272,7 @@ static void term_heard(struct supervisor *s, uint64_t term) {
 
 int voted_heard(struct supervisor *s, const struct control_said *m) {
     struct election *e = s->election;
-    if (!e)
+    if (!e || !term_makes_sense(s, m->aux))
         return DDICT_EPROTO;
     if (m->manager == 0) {
         term_heard(s, m->aux);
@@ -281,6 +285,8 @@ int voted_heard(struct supervisor *s, const struct control_said *m) {
     int rc = held_map_unpack(s, &e->heard, m->payload, m->len);
     if (rc < 0)
         return rc;
+    if (e->heard.term > e->term) /* who says yes to ours has held none of a newer one */
+        return DDICT_EPROTO;
     if (map_is_newer(s, &e->heard, &e->best))
         map_state_copy(s, &e->best, &e->heard);
     e->yes[m->node] = true;
@@ -307,7 +313,7 @@ int hold_map_heard(struct supervisor *s, const struct control_said *m) {
     int rc = e ? held_map_unpack(s, &e->heard, m->payload, m->len) : DDICT_EPROTO;
     if (rc < 0)
         return rc;
-    if (e->heard.term % s->nodes != m->node)
+    if (e->heard.term % s->nodes != m->node || !term_makes_sense(s, e->heard.term))
         return DDICT_EPROTO;
     if (e->heard.term < e->term) {
         vote_answer(s, m, false);

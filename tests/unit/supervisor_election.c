@@ -428,6 +428,35 @@ START_TEST(who_steps_down_is_not_taken_for_one_that_ended) {
 }
 END_TEST
 
+START_TEST(an_absurd_term_locks_nobody_out) {
+    size_t len;
+    uint64_t absurd = UINT64_MAX - UINT64_MAX % 3 - 2; /* of node 1 */
+    begin(3, 1);
+    part(2);
+    struct map_state *of = &all[1].election->best;
+    map_state_copy(&all[1], of, &all[1].held->held);
+    of->term = absurd;
+    char *bytes = held_map_pack(&all[1], of, &len);
+    struct control_said m = {.node = 1, .aux = absurd};
+    ck_assert_int_eq(vote_heard(&all[2], &m), DDICT_EPROTO);
+    ck_assert_int_eq(voted_heard(&all[2], &m), DDICT_EPROTO); /* no, by a newer one */
+    m.payload = bytes;
+    m.len = len;
+    ck_assert_int_eq(hold_map_heard(&all[2], &m), DDICT_EPROTO);
+    timers_fire(2, 1);
+    m.manager = 1;
+    m.aux = all[2].election->term;
+    all[2].election->looks = all[2].election->stands = true;
+    ck_assert_int_eq(voted_heard(&all[2], &m), DDICT_EPROTO); /* yes, with such a map */
+    ck_assert_uint_lt(all[2].election->term, 100);
+    m.manager = 0;
+    m.aux = all[2].election->term - all[2].election->term % 3 + 1 + 3 * 1000;
+    ck_assert_int_eq(vote_heard(&all[2], &m), 0); /* of one that missed some */
+    free(bytes);
+    end();
+}
+END_TEST
+
 static void backup_drop(uint32_t owner) {
     struct owner_place to = *owner_map_next(&all[0], owner);
     to.backup = SHADOW_NONE;
@@ -572,5 +601,5 @@ UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two
           without_memory_for_a_timer_the_next_beat_goes_on,
           who_decides_and_has_lost_too_many_steps_down,
           who_steps_down_is_not_taken_for_one_that_ended, a_node_that_ends_holds_no_map,
-          a_node_that_comes_late_is_told_of_the_end,
+          an_absurd_term_locks_nobody_out, a_node_that_comes_late_is_told_of_the_end,
           without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)
