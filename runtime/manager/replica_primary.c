@@ -655,7 +655,8 @@ static void tick_fire(struct timer *t) {
         conn_tick(p->conn, m->now);
     if (!p->conn && p->backup != SHADOW_NONE)
         primary_open(p);
-    if (!primary_waits(p))
+    /* without a lease it is we who may be cut off, and who decides knows better */
+    if (!primary_waits(p) || !manager_may_serve(m))
         p->heard_ns = now;
     else if (now - p->heard_ns > DD_BACKUP_LOST_MS * 1000000ull)
         primary_lost(p, p->up ? "does not answer" : "can not be reached");

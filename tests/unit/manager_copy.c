@@ -783,6 +783,25 @@ START_TEST(a_backup_that_says_nothing_is_told_of) {
 }
 END_TEST
 
+static void alone_slowly(void) {
+    alone_turn();
+    usleep(1000);
+}
+START_TEST(without_a_lease_a_silent_backup_is_not_told_of) {
+    many_put(10);
+    rows_send(false);
+    alone(20);
+    primary.page.lease = 1;
+    uint64_t end = clock_ms() + DD_BACKUP_LOST_MS + 1000;
+    UNTIL_BY(alone_slowly, clock_ms() > end);
+    ck_assert_uint_eq(told(&primary, SUP_BACKUP_LOST, NULL), 0);
+    primary.page.lease = UINT64_MAX;
+    uint64_t again = clock_ms();
+    UNTIL_BY(alone_slowly, told(&primary, SUP_BACKUP_LOST, NULL) == 1);
+    ck_assert_uint_ge(clock_ms() - again, DD_BACKUP_LOST_MS - 1000);
+}
+END_TEST
+
 /* Another takes its place in one step: what was in flight is made, and goes with the copy. */
 START_TEST(another_backup_is_filled_from_the_beginning) {
     many_put(MANY);
@@ -878,25 +897,23 @@ START_TEST(the_next_life_of_the_primary_in_the_midst_copies_anew) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_copy", before, after, all_that_is_there_is_copied,
-               an_empty_owner_is_whole_at_once, a_backup_of_which_no_port_is_known_is_not_there,
-               changes_wait_for_it_from_the_beginning,
-               what_is_changed_meanwhile_is_the_same_on_both, whatever_breaks_it_begins_anew,
-               clear_meanwhile_clears_both, a_queue_that_is_never_at_rest_is_copied_whole,
-               what_waits_for_a_key_is_served_behind_its_copy,
-               what_waits_for_a_key_that_is_copied_ends_at_its_time,
-               large_values_are_copied_in_pieces,
-               what_was_answered_before_and_meanwhile_is_made_once,
-               a_change_in_doubt_when_the_copy_begins_anew_is_made_once,
-               what_a_pop_took_is_kept_by_the_next_life_of_the_backup,
-               what_a_pop_took_is_what_the_primary_gave, a_key_that_is_deleted_has_no_limit,
-               a_push_of_nobody_does_not_wait_for_room,
-               each_that_is_promoted_has_numbers_of_its_own, what_a_pop_took_may_be_large,
-               it_goes_at_a_rate_and_requests_are_served_meanwhile,
-               one_that_is_not_whole_is_not_promoted, once_whole_it_is_not_emptied_again,
-               a_whole_one_is_not_copied_to_again, what_is_copied_to_a_whole_one_breaks_the_rules,
-               without_room_it_is_told_of_and_the_primary_goes_on,
-               without_memory_for_changes_in_flight_it_is_told_of,
-               a_backup_that_says_nothing_is_told_of, another_backup_is_filled_from_the_beginning,
-               its_next_life_in_the_midst_is_filled_from_the_beginning,
-               the_next_life_of_the_primary_in_the_midst_copies_anew)
+UNIT_MAIN_WITH(
+    "manager_copy", before, after, all_that_is_there_is_copied, an_empty_owner_is_whole_at_once,
+    a_backup_of_which_no_port_is_known_is_not_there, changes_wait_for_it_from_the_beginning,
+    what_is_changed_meanwhile_is_the_same_on_both, whatever_breaks_it_begins_anew,
+    clear_meanwhile_clears_both, a_queue_that_is_never_at_rest_is_copied_whole,
+    what_waits_for_a_key_is_served_behind_its_copy,
+    what_waits_for_a_key_that_is_copied_ends_at_its_time, large_values_are_copied_in_pieces,
+    what_was_answered_before_and_meanwhile_is_made_once,
+    a_change_in_doubt_when_the_copy_begins_anew_is_made_once,
+    what_a_pop_took_is_kept_by_the_next_life_of_the_backup,
+    what_a_pop_took_is_what_the_primary_gave, a_key_that_is_deleted_has_no_limit,
+    a_push_of_nobody_does_not_wait_for_room, each_that_is_promoted_has_numbers_of_its_own,
+    what_a_pop_took_may_be_large, it_goes_at_a_rate_and_requests_are_served_meanwhile,
+    one_that_is_not_whole_is_not_promoted, once_whole_it_is_not_emptied_again,
+    a_whole_one_is_not_copied_to_again, what_is_copied_to_a_whole_one_breaks_the_rules,
+    without_room_it_is_told_of_and_the_primary_goes_on,
+    without_memory_for_changes_in_flight_it_is_told_of, a_backup_that_says_nothing_is_told_of,
+    without_a_lease_a_silent_backup_is_not_told_of, another_backup_is_filled_from_the_beginning,
+    its_next_life_in_the_midst_is_filled_from_the_beginning,
+    the_next_life_of_the_primary_in_the_midst_copies_anew)
