@@ -199,11 +199,22 @@ void control_parent_undecides(struct supervisor *s) {
         parent_lost(s, "it decides no more", false);
 }
 
+/* The vote is over. */
+static void asks_end(struct control *c, const struct ctl_conn *but) {
+    for (uint32_t i = 0; i < c->s->nodes; i++) {
+        struct ctl_conn *cc = c->nodes[i].asks;
+        if (cc && cc != but)
+            cc->dead = true;
+        c->nodes[i].asks = NULL;
+    }
+}
+
 void control_parent_take(struct supervisor *s, const struct control_said *m) {
     struct control *c = s->control;
     bool other = c->parent != m->by;
     if (c->parent && other)
         c->parent->dead = true;
+    asks_end(c, m->by);
     c->parent = m->by;
     c->parent->votes = false;
     c->decides = m->node;

@@ -134,7 +134,7 @@ void control_decide(struct supervisor *s);
 void control_undecide(struct supervisor *s);
 void control_parent_undecides(struct supervisor *s);          /* our parent says so */
 void control_child_take(struct supervisor *s, uint32_t node); /* we decide: who was asked */
-/* Who says that decides: it is our parent. */
+/* Who says that decides: it is our parent. Connections that we have opened for votes end. */
 void control_parent_take(struct supervisor *s, const struct control_said *m);
 bool control_has_child(const struct supervisor *s, uint32_t node);
 bool control_parent_heard(struct supervisor *s); /* it is not silent */

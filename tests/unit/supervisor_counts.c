@@ -214,6 +214,21 @@ START_TEST(who_decides_no_more_forgets_what_others_said_to_it) {
 }
 END_TEST
 
+START_TEST(connections_for_votes_end_with_the_vote) {
+    struct ctl_conn before = {.s = &s, .up = true}, by = {.s = &s, .node = 1, .votes = true},
+                    asked[2] = {{.s = &s, .node = 1, .votes = true},
+                                {.s = &s, .node = 2, .votes = true}};
+    struct control_said m = {.node = 1, .by = &by};
+    s.node_id = 3;
+    control.parent = &before;
+    states[1].asks = &asked[0];
+    states[2].asks = &asked[1];
+    control_parent_take(&s, &m);
+    ck_assert(control.parent == &by && !by.votes && !by.dead && before.dead);
+    ck_assert(asked[0].dead && asked[1].dead && !states[1].asks && !states[2].asks);
+}
+END_TEST
+
 START_TEST(the_only_node_waits_for_no_other) {
     s.nodes = 1;
     s.control = NULL;
@@ -248,6 +263,6 @@ END_TEST
 UNIT_MAIN_WITH("supervisor_counts", before, after, node_0_is_ready_when_its_word_is_on_the_way,
                node_0_that_ends_meanwhile_is_not_ready, all_are_ready_when_the_last_one_is,
                our_own_managers_may_be_the_last_ones, a_node_that_has_clients_again_is_not_drained,
-               each_other_node_ends_once_however_it_ends,
+               each_other_node_ends_once_however_it_ends, connections_for_votes_end_with_the_vote,
                who_decides_no_more_forgets_what_others_said_to_it, the_only_node_waits_for_no_other,
                tasks_are_over_when_all_came_and_left)
