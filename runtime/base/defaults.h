@@ -92,6 +92,10 @@
 /* bytes kept free below a cgroup limit or MemAvailable when the watermark rises */
 #define DD_MEM_RESERVE (64ull << 20)
 
+/* an arena that was in use is opened in so many parts at most: each takes its part of 1/128 of the
+ * heap for a moment, and goes over all words, some 4 ns each */
+#define DD_REBUILD_PARTS 8u
+
 /* bytes of a manager's spill: with the heap its page numbers fit in 32 bits */
 #define DD_SPILL_MAX (8ull << 40)
 /* bytes that the spill's file grows by: a call takes milliseconds, in a thread of its own */

@@ -2,6 +2,7 @@
 /* store_memlimit.c - the smallest limit is found in made-up cgroup trees of both versions, and the
  * arena stops before it. */
 #include "store_test.h"
+#include <store/heap.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +52,13 @@ FILE *fopen(const char *path, const char *mode) {
                  : (int)syscall(SYS_openat, AT_FDCWD, path,
                                 *mode == 'r' ? O_RDONLY : O_WRONLY | O_CREAT | O_TRUNC, 0600);
     return fd < 0 ? NULL : fdopen(fd, *mode == 'r' ? "r" : "w");
+}
+
+/* How often memory is given back and taken again at once. */
+static unsigned dropped;
+int madvise(void *at, size_t len, int advice) {
+    dropped += advice == MADV_DONTNEED;
+    return (int)syscall(SYS_madvise, at, len, advice);
 }
 
 static void put_file(const char *path, const char *fmt, ...) {
@@ -395,6 +403,45 @@ START_TEST(populating_stops_before_the_limit) {
 }
 END_TEST
 
+/* Runs of several classes, some of whose blocks begin pages, and extents of up to 3 MiB. */
+static uint64_t length_of(uint64_t k) {
+    return k % 61 == 0 ? 3 * MIB - 60 : k % 7 == 0 ? 33000 + k * 31 % 40000 : k * 37 % 9000;
+}
+
+static void reopened(unsigned parts) {
+    struct manager_stats a = stats();
+    dropped = 0;
+    box_reopen();
+    if (parts > 1)
+        ck_assert(dropped + 1 > parts / 2 && dropped < parts);
+    else
+        ck_assert_uint_eq(dropped, 0);
+    struct manager_stats b = stats();
+    ck_assert_int_eq(memcmp(&a, &b, sizeof a), 0);
+    for (uint64_t k = 0; k < 600; k++)
+        ck_assert_int_eq(seen(k, length_of(k), k), k % 5 != 0);
+}
+
+START_TEST(an_arena_is_opened_in_parts_where_memory_is_short) {
+    v2_tree();
+    box_open(128 * MIB);
+    for (uint64_t k = 0; k < 600; k++)
+        ck_assert_int_eq(put(k, length_of(k), k), 0);
+    for (uint64_t k = 0; k < 600; k += 5)
+        ck_assert_int_eq(del(k), 0);
+    heap_relieve(box.s, 0); /* empty runs are no runs afterwards */
+    reopened(1);
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "%llu\n", 512 * MIB);
+    put_file("/cg/system.slice/job_7/step_1/memory.current", "%llu\n", 512 * MIB);
+    reopened(DD_REBUILD_PARTS);
+    put_file("/cg/system.slice/job_7/step_1/memory.max", "max\n");
+    ck_assert_int_eq(put(600, length_of(600), 600), 0);
+    for (uint64_t k = 1; k <= 600; k++)
+        if (k % 5 || k == 600)
+            ck_assert(seen(k, length_of(k), k));
+}
+END_TEST
+
 UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_limit,
                the_smallest_ancestor_counts_v2, the_folder_of_a_job_can_be_its_sluid,
                memory_high_counts_as_a_limit, what_is_above_memory_high_is_slowed,
@@ -405,4 +452,5 @@ UNIT_MAIN_WITH("store_memlimit", before, after, without_cgroups_the_node_is_the_
                the_limit_that_was_reached_is_named, file_pages_that_can_be_dropped_are_room,
                the_smallest_ancestor_counts_v1, a_container_sees_its_cgroup_as_the_root,
                of_a_small_limit_an_eighth_is_kept, files_that_make_no_sense_are_no_limit,
-               the_arena_stops_before_the_limit_and_names_it, populating_stops_before_the_limit)
+               the_arena_stops_before_the_limit_and_names_it, populating_stops_before_the_limit,
+               an_arena_is_opened_in_parts_where_memory_is_short)

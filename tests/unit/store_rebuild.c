@@ -67,6 +67,7 @@ START_TEST(work_goes_on_for_many_managers) {
             store_work(box.s); /* the sweep has only begun */
         }
         box_reopen();
+        ck_assert_uint_eq(keys_count(), box.s->header->num_keys);
         for (uint64_t k = 0; k < 2000; k++)
             if (seen(k, k * 31 % 30000, k + (uint64_t)there[k] - 1) != !!there[k])
                 ck_abort_msg("key %llu", (unsigned long long)k);
@@ -161,6 +162,12 @@ START_TEST(holes_are_still_holes) {
 }
 END_TEST
 
+static void refused_for(uint64_t word) {
+    char offset[32];
+    sprintf(offset, "names %llx,", (unsigned long long)WORD_OFFSET(word));
+    ck_assert_msg(strstr(dd_errmsg(), offset), "%s: not %s", dd_errmsg(), offset);
+}
+
 static void refused(const char *what) {
     struct store *s;
     int fds = unit_fds(), rc = store_open(&s, box.fd, -1, 7);
@@ -172,8 +179,14 @@ static void refused(const char *what) {
 START_TEST(a_damaged_arena_is_refused) {
     struct index_place p;
     struct arena_header *h = box.s->header;
+    unsigned kinds = 0;
+    put(5000, 40000, 1);
+    put(5001, 10000, 1);
     for (uint64_t k = 0; k < 5000; k++)
         put(k, 100, k);
+    put(5002, 40000, 1);
+    del(5000); /* pages that are free */
+    heap_relieve(box.s, 0);
     index_find(box.s, hash_of("k1", 2), "k1", 2, &p);
     uint64_t good = *p.slot, root = h->root, top = h->heap_top,
              *dir = &box.s->index.dir[1ull << ROOT_DEPTH(root)], word = *dir;
@@ -183,6 +196,27 @@ START_TEST(a_damaged_arena_is_refused) {
     refused("before the heap");
     *p.slot = good & ~((1ull << WORD_OFFSET_BITS) - 1); /* nowhere */
     refused("nowhere");
+    *p.slot = WORD_MOVE(good, h->heap_off + top * ARENA_PAGE);
+    refused("above the watermark");
+    for (uint64_t page = 0; page < top; page++) {
+        uint64_t e = box.s->heap.pagemap[page], off = h->heap_off + page * ARENA_PAGE;
+        const struct block_class *c = &box.s->heap.class[PAGEMAP_CLASS(e)];
+        if (PAGEMAP_KIND(e) == PAGE_FREE)
+            *p.slot = WORD_MOVE(good, off);
+        else if (PAGEMAP_KIND(e) == PAGE_LARGE)
+            *p.slot = WORD_MOVE(good, off);
+        else if (PAGEMAP_KIND(e) == PAGE_LARGE_HEAD)
+            *p.slot = WORD_MOVE(good, off + 16);
+        else if (PAGEMAP_KIND(e) == PAGE_SLAB_HEAD && c->pages * ARENA_PAGE % c->size >= 16)
+            *p.slot = WORD_MOVE(good, off + (uint64_t)c->blocks * c->size);
+        else
+            continue;
+        kinds |= 1u << PAGEMAP_KIND(e);
+        refused("no block of its page");
+        refused_for(*p.slot);
+    }
+    ck_assert_uint_eq(kinds, 1u << PAGE_FREE | 1u << PAGE_SLAB_HEAD | 1u << PAGE_LARGE_HEAD |
+                                 1u << PAGE_LARGE);
     *p.slot = good;
     uint64_t *vacant = NULL, held;
     for (unsigned b = 0; b < SEGMENT_BUCKETS; b++)
@@ -192,6 +226,7 @@ START_TEST(a_damaged_arena_is_refused) {
     held = *vacant;
     *vacant = good;
     refused("twice");
+    refused_for(good);
     *vacant = held;
     h->root = ROOT_MAKE(1, 60);
     refused("depth");
@@ -209,7 +244,7 @@ START_TEST(a_damaged_arena_is_refused) {
     refused("segments");
     h->segments = segments;
     box_reopen();
-    ck_assert_uint_eq(keys_count(), 5000);
+    ck_assert_uint_eq(keys_count(), 5002);
 }
 END_TEST
 
