@@ -93,4 +93,4 @@ def finds(mutant, what, how=histories):
 if __name__ == "__main__":
     cluster.DDICTD = os.path.join(BUILD, "tests", "history", "ddictd_mutant")
     check(os.access(cluster.DDICTD, os.X_OK), "no " + cluster.DDICTD)
-    main([without_a_bug_all_is_explained, *(finds(m, what) for m, what in MUTANTS.items()), *(finds(m, what, losses) for m, what in COPIES.items())], limit=240)
+    main([without_a_bug_all_is_explained, *(finds(m, what) for m, what in MUTANTS.items()), *(finds(m, what, losses) for m, what in COPIES.items())], limit=240, at_once=3)

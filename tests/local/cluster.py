@@ -379,25 +379,88 @@ class Dictionary:
         return False
 
 
-def main(tests, limit=120):
-    """Run the functions; names are sentences. argv may choose."""
+def run_one(n, test, limit):
+    """Run it and print its line; whether it was ok."""
+    began = time.monotonic()
+    signal.alarm(limit)
+    try:
+        test()
+        print("ok %d - %s (%.1f s)" % (n, test.__name__, time.monotonic() - began), flush=True)
+        return True
+    except Exception as e:  # every failure shall have its line
+        print("not ok %d - %s: %s: %s" % (n, test.__name__, type(e).__name__, e), flush=True)
+        return False
+    finally:
+        signal.alarm(0)
+
+
+class Beside:
+    """run_one() in a process of its own, which shares nothing with the next test; its output comes to us when it has ended."""
+
+    def __init__(self, n, test, limit):
+        self.n, self.test, self.out = n, test, tempfile.TemporaryFile()
+        sys.stdout.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = 143
+            try:
+                os.dup2(self.out.fileno(), 1)
+                os.dup2(self.out.fileno(), 2)
+                code = 0 if run_one(n, test, limit) else 1
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+
+    def show(self, status):
+        """Whether it was ok."""
+        code = os.waitstatus_to_exitcode(status)
+        self.out.seek(0)
+        print(self.out.read().decode(errors="replace"), end="")
+        self.out.close()
+        if code not in (0, 1):
+            print("not ok %d - %s: its process ended with %d" % (self.n, self.test.__name__, code))
+        sys.stdout.flush()
+        return code == 0
+
+
+def run_beside(tests, limit, at_once):
+    """Run them, at_once at a time; how many were not ok."""
+    left, running, bad = list(enumerate(tests, 1)), {}, 0
+    try:
+        while left or running:
+            while left and len(running) < at_once:
+                child = Beside(*left.pop(0), limit)
+                running[child.pid] = child
+            signal.alarm(limit + 60)  # each has its own limit, and cleans up
+            pid, status = os.wait()
+            bad += not running.pop(pid).show(status)
+    finally:
+        signal.alarm(0)
+        for number, seconds in ((signal.SIGTERM, 10), (signal.SIGKILL, 0)):
+            for pid in running:
+                os.kill(pid, number)
+            end = time.monotonic() + seconds
+            while running and (number == signal.SIGKILL or time.monotonic() < end):
+                pid, status = os.waitpid(-1, 0 if number == signal.SIGKILL else os.WNOHANG)
+                if pid:
+                    running.pop(pid).show(status)
+                else:
+                    time.sleep(0.01)
+    return bad
+
+
+def main(tests, limit=120, at_once=1):
+    """Run the functions; names are sentences. argv may choose. at_once: so many at a time, of tests that mostly wait; DDICT_TEST_AT_ONCE is another number."""
     chosen = [t for t in tests if len(sys.argv) < 2 or t.__name__ in sys.argv[1:]]
+    at_once = min(int(os.environ.get("DDICT_TEST_AT_ONCE") or at_once), len(chosen))
     signal.signal(signal.SIGTERM, lambda *a: sys.exit(143))  # so that all is removed
     signal.signal(signal.SIGALRM, lambda *a: (_ for _ in ()).throw(Failed("time is over")))
     if not os.access(DDICTD, os.X_OK) or not os.access(PROBE, os.X_OK):
         print("no ddictd or probe in", BUILD)
         sys.exit(77)
-    bad = 0
-    print("1..%d" % len(chosen))
-    for i, test in enumerate(chosen, 1):
-        began = time.monotonic()
-        signal.alarm(limit)
-        try:
-            test()
-            print("ok %d - %s (%.1f s)" % (i, test.__name__, time.monotonic() - began), flush=True)
-        except Exception as e:  # every failure shall have its line
-            bad += 1
-            print("not ok %d - %s: %s: %s" % (i, test.__name__, type(e).__name__, e), flush=True)
-        finally:
-            signal.alarm(0)
+    print("1..%d" % len(chosen), flush=True)
+    if at_once > 1:
+        bad = run_beside(chosen, limit, at_once)
+    else:
+        bad = sum(not run_one(n, test, limit) for n, test in enumerate(chosen, 1))
     sys.exit(1 if bad else 0)

@@ -467,4 +467,4 @@ main([a_reader_killed_in_its_views_200_times_leaks_nothing, a_reader_of_remote_v
       managers_for_which_there_was_no_memory_come_back_until_they_die_too_often, a_put_that_kills_its_manager_is_an_error_not_a_hang,
       the_switches_of_the_tests_do_what_they_say,
       ddictd_killed_takes_its_managers_along, a_silent_node_is_found_out,
-      a_stopped_manager_does_not_stop_the_end])
+      a_stopped_manager_does_not_stop_the_end], at_once=3)

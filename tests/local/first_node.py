@@ -361,4 +361,4 @@ if __name__ == "__main__":
     main([a_line_on_stdin_ends_it, a_line_on_stdin_ends_it_while_nobody_decides, down_ends_it, a_signal_to_all_ends_it, a_client_holds_up_the_end, the_first_node_is_lost_in_the_end,
           the_last_task_ends_it, all_tasks_of_other_nodes_end_it_at_once, a_freeze_is_known_to_who_decides_now, a_freeze_that_is_asked_while_nobody_decides_is_made, freezes_go_on_over_the_loss,
           ranks_meet_after_the_loss, results_are_written_on, it_is_saved_at_the_end, a_save_under_way_is_made_again, new_clients_and_steps_come_after_the_loss,
-          events_while_nobody_decides_are_in_the_record, a_line_that_was_cut_off_does_not_spoil_the_next], limit=180)
+          events_while_nobody_decides_are_in_the_record, a_line_that_was_cut_off_does_not_spoil_the_next], limit=180, at_once=3)

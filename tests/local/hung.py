@@ -63,4 +63,4 @@ def a_manager_that_only_starves_is_not_given_up():
         d.end()
 
 
-main([a_manager_that_is_stopped_is_named_and_lost, short_stops_lose_nothing, a_manager_that_only_starves_is_not_given_up])
+main([a_manager_that_is_stopped_is_named_and_lost, short_stops_lose_nothing, a_manager_that_only_starves_is_not_given_up], at_once=3)

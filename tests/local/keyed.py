@@ -156,4 +156,4 @@ def what_cannot_be_is_refused():
 
 main([nodes_without_keys_answer_every_request, what_four_nodes_put_is_on_those_with_keys, values_of_any_size_come_by_a_manager_with_less_memory,
       values_are_whole_while_others_change_them, a_frozen_dictionary_is_kept_on_nodes_without_keys,
-      the_record_and_the_commands_know_all_managers, many_threads_of_a_process_do_the_same, what_cannot_be_is_refused])
+      the_record_and_the_commands_know_all_managers, many_threads_of_a_process_do_the_same, what_cannot_be_is_refused], at_once=3)

@@ -85,4 +85,4 @@ def an_end_that_begins_meanwhile_is_not_a_lease():
 
 
 if __name__ == "__main__":
-    main([a_dictionary_that_becomes_ready_has_its_leases, all_calls_keep_their_time_meanwhile, a_read_waits_and_is_answered, an_end_that_begins_meanwhile_is_not_a_lease])
+    main([a_dictionary_that_becomes_ready_has_its_leases, all_calls_keep_their_time_meanwhile, a_read_waits_and_is_answered, an_end_that_begins_meanwhile_is_not_a_lease], at_once=3)

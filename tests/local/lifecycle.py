@@ -267,4 +267,4 @@ main([wrong_options_are_refused_in_one_line, the_lines_come_in_order_and_say_wha
       down_from_any_node_ends_all, stay_ignores_the_end_of_stdin, stdin_that_is_dev_null_ends_at_once,
       memory_that_is_not_there_is_refused_by_node_and_figures, a_full_manager_names_itself_and_keeps_what_it_has, a_value_larger_than_a_manager_is_never_stored,
       an_early_client_waits_until_it_is_ready, managers_that_are_late_end_the_start,
-      what_is_said_of_the_start_moves_its_deadlines, a_starter_that_goes_away_ends_the_start])
+      what_is_said_of_the_start_moves_its_deadlines, a_starter_that_goes_away_ends_the_start], at_once=3)

@@ -135,4 +135,4 @@ if __name__ == "__main__":
         print("skipped: needs the right to make network namespaces")
         sys.exit(77)
     main([an_outage_of_7_s_loses_nothing, an_outage_of_9_s_loses_nothing, a_cable_that_is_out_for_9_s_loses_nothing, an_idle_connection_outlives_an_outage,
-          an_outage_without_end_is_noticed_and_said_as_it_is])
+          an_outage_without_end_is_noticed_and_said_as_it_is], at_once=3)

@@ -452,4 +452,4 @@ main([the_counts_are_exactly_those_of_the_work, names_tell_the_scope, down_and_s
       a_manager_that_dies_is_named_and_its_counts_are_kept, a_manager_that_comes_back_is_recorded,
       a_node_that_is_lost_with_two_copies_is_recorded, a_full_manager_is_told_of_once, strangers_are_recorded, another_user_that_knocks_is_recorded,
       a_log_that_can_not_be_written_is_warned_of_once, a_full_disk_is_warned_of_and_spoils_one_line, rotation_needs_no_signal, two_dictionaries_share_a_file,
-      the_summary_is_appended_to_its_file, ports_are_those_of_the_range])
+      the_summary_is_appended_to_its_file, ports_are_those_of_the_range], at_once=3)

@@ -981,4 +981,4 @@ if __name__ == "__main__":
           the_node_of_a_new_shadow_is_lost_while_it_is_filled, a_node_without_keys_is_lost_and_nobody_waits_for_it, a_primary_is_killed_while_its_new_backup_is_filled, a_backup_that_is_lost_for_good_is_made_again,
           a_node_without_room_gets_no_new_shadow, a_manager_that_dies_too_often_takes_its_node_along,
           who_took_the_place_dies_too_often_and_another_takes_it, a_frozen_dictionary_gets_new_copies, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_two_nodes, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
-          figures_and_record_know_of_the_loss, the_record_and_report_tell_of_the_loss_once, a_save_has_what_a_lost_node_had], limit=180)
+          figures_and_record_know_of_the_loss, the_record_and_report_tell_of_the_loss_once, a_save_has_what_a_lost_node_had], limit=180, at_once=3)

@@ -112,4 +112,4 @@ def nodes_must_agree_on_the_copies():
 main([each_owner_has_a_shadow_on_the_next_node_with_keys, a_shadow_that_dies_is_started_again,
       one_that_is_lost_is_made_anew_and_the_dictionary_goes_on, two_copies_need_two_nodes_with_keys,
       the_command_refuses_them_before_it_starts_any,
-      nodes_must_agree_on_the_copies])
+      nodes_must_agree_on_the_copies], at_once=3)

@@ -262,4 +262,4 @@ main([requests_are_answered_the_same, values_of_all_sizes_are_whole, clients_tha
       one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang,
       one_that_reads_no_further_gives_back_what_it_was_lent, what_cannot_be_read_is_sent_and_said, the_path_to_another_node_is_measured_beside_tcp,
       what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,
-      nodes_that_differ_do_not_start], 300)
+      nodes_that_differ_do_not_start], limit=300, at_once=2)

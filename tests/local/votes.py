@@ -203,4 +203,4 @@ if __name__ == "__main__":
           four_nodes_lose_the_second_one_that_decides_too, a_shadow_dies_with_it, it_stands_still_and_serves_nothing_when_it_goes_on,
           it_stands_still_for_2_s_and_goes_on_deciding, it_is_cut_off_and_reads_nothing_old, two_of_four_hear_two_and_all_are_lost, three_nodes_two_are_lost_at_once,
           four_nodes_two_below_are_lost_at_once,
-          two_nodes_node_0_is_lost_and_so_is_all], limit=180)
+          two_nodes_node_0_is_lost_and_so_is_all], limit=180, at_once=3)

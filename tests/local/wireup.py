@@ -181,4 +181,4 @@ def a_line_that_is_wrong_is_said():
 
 main([any_number_of_nodes_is_ready, strangers_do_no_harm, a_node_with_another_secret_is_refused, a_forged_node_info_ends_the_start,
       a_node_that_is_given_others_ends_the_start, a_node_0_that_cannot_be_reached_is_said, a_node_that_is_stopped_is_said, the_end_of_stdin_ends_the_start,
-      a_node_that_dies_meanwhile_is_said, an_error_of_a_node_is_said_by_all, a_line_that_is_wrong_is_said], limit=240)
+      a_node_that_dies_meanwhile_is_said, an_error_of_a_node_is_said_by_all, a_line_that_is_wrong_is_said], limit=240, at_once=3)
