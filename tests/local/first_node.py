@@ -10,10 +10,9 @@ import time
 
 import cluster
 from cluster import BUILD, check, main, wait_for
-from replicas import ENOKEY, Asker, Replicated, keys_of
+from losses import EFROZEN, ENOKEY, Asker, Replicated, keys_of
 
 DDICT = os.path.join(BUILD, "ddict")
-EFROZEN = -4015
 
 
 def ddict(d, node, *words, **kw):

@@ -8,7 +8,7 @@ import signal
 import time
 
 from cluster import check, main, wait_for
-from replicas import ETIMEDOUT, Replicated, keys_of
+from losses import ETIMEDOUT, Replicated, keys_of
 
 SUSPENDED = "serves nothing until it does"
 

@@ -18,7 +18,7 @@ LOCAL_TESTS = tests/local/basics.py tests/local/lifecycle.py tests/local/failure
   tests/local/hugepages.py tests/local/keyed.py tests/local/transport.py tests/local/shadows.py
 dist_check_SCRIPTS += $(LOCAL_TESTS)
 TESTS += $(LOCAL_TESTS)
-EXTRA_DIST += tests/local/cluster.py tests/local/switch.py tests/local/load_folder.py tests/local/s3_server.py \
+EXTRA_DIST += tests/local/cluster.py tests/local/losses.py tests/local/switch.py tests/local/load_folder.py tests/local/s3_server.py \
   tests/local/s3_moto.py
 # Nodes of a dictionary with two copies are lost.
 dist_check_SCRIPTS += tests/local/replicas.py tests/local/leases.py tests/local/votes.py \

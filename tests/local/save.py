@@ -319,30 +319,37 @@ def it_is_saved_at_its_end():
         check(manifest(path)["items"] == len(was) + 1 and not set(first) & set(os.listdir(path)) - {"manifest.json"}, "the first save is not replaced: %r" % os.listdir(path))
 
 
-def what_a_lost_node_had_is_saved():
+def saved_after_a_loss(form):
     """With two copies; also where the last client leaves before somebody serves its keys, and where a pass is under way."""
-    for form in ("parts", "files"):
-        for promoted in (True, False):
-            with Folder() as folder:
-                path, log = os.path.join(folder, "saved"), os.path.join(folder, "log")
-                args = ("--save", path, "--record", log, "--replicas", "2") + (("--save-prefix", "") if form == "files" else ())
-                with Dictionary(nodes=3, managers=3, mem="384M", args=args) as d:
-                    fill(d)
-                    was = content(d)
-                    d.lose(1)
-                    if promoted:
-                        wait_for("another node serves", lambda: d.nodes[0].read(0) or any("are served by" in t for t in said(d, "warn")), 15)
-                    d.end(30)
-                    check(not said(d, "unsaved"), "%r" % d.nodes[0].lines[-5:])
-                last = saves(log)[-1]
-                check(last["final"] and last["complete"] and last["items"] == len(was), "%r" % saves(log))
-                if form == "files":
-                    check(len(files_in(path)) == len(was), "%r" % files_in(path))
-                    continue
-                with Dictionary(managers=2, mem="256M") as d:
-                    check("restored %d items" % len(was) in ddict(d, "restore", path)[1], "restore")
-                    check(content(d) == was, "not what was saved")
-                    d.end()
+    for promoted in (True, False):
+        with Folder() as folder:
+            path, log = os.path.join(folder, "saved"), os.path.join(folder, "log")
+            args = ("--save", path, "--record", log, "--replicas", "2") + (("--save-prefix", "") if form == "files" else ())
+            with Dictionary(nodes=3, managers=3, mem="384M", args=args) as d:
+                fill(d)
+                was = content(d)
+                d.lose(1)
+                if promoted:
+                    wait_for("another node serves", lambda: d.nodes[0].read(0) or any("are served by" in t for t in said(d, "warn")), 15)
+                d.end(30)
+                check(not said(d, "unsaved"), "%r" % d.nodes[0].lines[-5:])
+            last = saves(log)[-1]
+            check(last["final"] and last["complete"] and last["items"] == len(was), "%r" % saves(log))
+            if form == "files":
+                check(len(files_in(path)) == len(was), "%r" % files_in(path))
+                continue
+            with Dictionary(managers=2, mem="256M") as d:
+                check("restored %d items" % len(was) in ddict(d, "restore", path)[1], "restore")
+                check(content(d) == was, "not what was saved")
+                d.end()
+
+
+def what_a_lost_node_had_is_saved_as_parts():
+    saved_after_a_loss("parts")
+
+
+def what_a_lost_node_had_is_saved_as_files():
+    saved_after_a_loss("files")
 
 
 def files_in(folder):
@@ -580,6 +587,6 @@ def jobs_in_a_chain_go_on_from_one_folder():
 
 
 main([jobs_in_a_chain_go_on_from_one_folder, it_comes_back_elsewhere, a_prefix_alone, what_is_damaged_is_refused, it_does_not_fit, nothing_is_written_over_and_nothing_stays, a_full_disk_is_told,
-      files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, no_link_leads_out_of_the_folder, a_saved_dictionary_is_its_owners_alone, wrong_usage, it_is_saved_at_its_end, what_a_lost_node_had_is_saved, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
+      files_are_named_by_keys, no_file_is_of_two_keys, names_that_are_no_files_are_told, no_link_leads_out_of_the_folder, a_saved_dictionary_is_its_owners_alone, wrong_usage, it_is_saved_at_its_end, what_a_lost_node_had_is_saved_as_parts, what_a_lost_node_had_is_saved_as_files, it_is_saved_before_the_time_limit, a_prefix_becomes_files_again_and_again,
       a_folder_that_cannot_be_written_is_an_error_at_the_start, what_was_not_saved_is_said, an_early_pass_that_failed_counts_only_if_the_last_one_fails_too,
       a_pass_that_began_before_the_last_client_left_is_not_the_last_one, parts_that_another_job_removed_are_written_again, parts_that_were_not_published_do_not_pile_up, who_saves_is_killed_and_another_one_does], at_once=3)

@@ -1,15 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""--replicas=2: the node that decides is lost, and another takes its place (PROTOCOL 13).
-
-Loads and their judgement are those of replicas.py.
-"""
+"""--replicas=2: the node that decides is lost, and another takes its place (PROTOCOL 13)."""
 import re
 import signal
 import time
 
 from cluster import check, main, shadows_of, wait_for
-from replicas import WAIT_S, Replicated, keys_of, links, no_stale, pairs
+from losses import InPlace, Replicated, linked
 
 # From the loss of who decides to an answer: WAIT until it is missed, an election, WAIT for all leases, a beat or two, and a busy machine.
 ANSWERED_MS = 18000
@@ -32,10 +29,7 @@ def goes_on(nodes, lose, who=0, managers=None):
         d.wait_promoted(who)
         print("# the keys are served after %.1f s" % (time.monotonic() - began))
         d.go_on(loads, 1)
-        longest = d.stop_loads(loads)
-        check(longest < ANSWERED_MS, "a call took %d ms" % longest)
-        print("# the longest call took %d ms" % longest)
-        d.verify(loads)
+        d.judge(loads, ANSWERED_MS)
         check(len(deciders(d)) == 1, "nodes %r decide" % deciders(d))
         d.end()
 
@@ -84,10 +78,8 @@ def a_shadow_dies_with_it():
 def it_stands_still_and_serves_nothing_when_it_goes_on():
     """Its ddictd and managers; its clients read on, or wait, and are told."""
     with Replicated(nodes=3) as d:
-        key = keys_of(d, 0, 1, "s")[0]
-        d.ask(1).does("put", key, 0, 64)
         loads = d.loads(1)
-        writer, reader = d.client(2, "write", key, 2000), d.client(0, "read", key).begins("going")
+        key = InPlace(d, 0)
         d.go_on(loads, 1)
         pids = d.pids_of(0)
         d.signal(pids, signal.SIGSTOP)
@@ -96,15 +88,13 @@ def it_stands_still_and_serves_nothing_when_it_goes_on():
         d.wait_promoted(0)
         d.go_on([c for c in loads if c.node != 0], 2)
         d.signal(pids, signal.SIGCONT)
-        for c in (reader, loads[0]):
+        for c in (key.reader, loads[0]):
             text = c.end(code=3)
             check(re.search("cut off|took its place|took their place", text), "a client of node 0 was told %r" % text)
         check("cut off" in d.nodes[0].line("error", 15), "its ddictd: %r" % d.nodes[0].lines)
         check(d.nodes[0].wait(15) != 0, "exit code")
         d.stop_loads(loads)
-        writer.stop()
-        stale = no_stale(pairs(reader.lines), pairs(writer.lines))
-        check(stale == 0, "a read in place was %d values behind" % stale)
+        key.nothing_old()
         d.verify(loads)
         check(deciders(d) == [1], "nodes %r decide" % deciders(d))
         d.end()
@@ -125,50 +115,35 @@ def it_stands_still_for_2_s_and_goes_on_deciding():
         d.end()
 
 
-def it_is_cut_off_and_reads_nothing_old():
-    Switch = links()
-    if not Switch:
-        print("# needs the right to make network namespaces")
-        return
-    with Switch(3) as switch, Replicated(nodes=3, link=switch) as d:
-        key = keys_of(d, 0, 1, "s")[0]
-        d.ask(1).does("put", key, 0, 64)
-        loads = d.loads(1)
-        writer, reader = d.client(2, "write", key, 2000), d.client(0, "read", key).begins("going")
-        d.go_on(loads, 1)
-        switch.up(0, False)
-        d.lost.add(0)
-        wait_for("another one that decides", lambda: deciders(d), 15)
-        d.wait_promoted(0)
-        switch.up(0, True)
-        for c in (reader, loads[0]):
-            text = c.end(code=3)
-            check(text.startswith("lost "), "a client of node 0 was told %r" % text)
-        d.nodes[0].line("error", 20)
-        check(d.nodes[0].wait(15) != 0, "exit code")
-        longest = d.stop_loads(loads)
-        check(longest < ANSWERED_MS, "a call took %d ms" % longest)
-        print("# the longest call took %d ms" % longest)
-        writer.stop()
-        stale = no_stale(pairs(reader.lines), pairs(writer.lines))
-        check(stale == 0, "a read in place was %d values behind" % stale)
-        d.verify(loads)
-        d.end()
+@linked(3)
+def it_is_cut_off_and_reads_nothing_old(d, switch):
+    loads = d.loads(1)
+    key = InPlace(d, 0)
+    d.go_on(loads, 1)
+    switch.up(0, False)
+    d.lost.add(0)
+    wait_for("another one that decides", lambda: deciders(d), 15)
+    d.wait_promoted(0)
+    switch.up(0, True)
+    for c in (key.reader, loads[0]):
+        text = c.end(code=3)
+        check(text.startswith("lost "), "a client of node 0 was told %r" % text)
+    d.nodes[0].line("error", 20)
+    check(d.nodes[0].wait(15) != 0, "exit code")
+    d.judge(loads, ANSWERED_MS)
+    key.nothing_old()
+    d.end()
 
 
-def two_of_four_hear_two_and_all_are_lost():
+@linked(4)
+def two_of_four_hear_two_and_all_are_lost(d, switch):
     """Nobody has a majority: nothing is served, and all say so in the end."""
-    Switch = links()
-    if not Switch:
-        print("# needs the right to make network namespaces")
-        return
-    with Switch(4) as switch, Replicated(nodes=4, link=switch) as d:
-        d.run("fill", "k", 50, 100)
-        for i in (0, 1):
-            for j in (2, 3):
-                switch.between(i, j, False)
-        d.ends_lost("no majority|lost|cut off", 40)
-        check(deciders(d) == [], "nodes %r decide" % deciders(d))
+    d.run("fill", "k", 50, 100)
+    for i in (0, 1):
+        for j in (2, 3):
+            switch.between(i, j, False)
+    d.ends_lost("no majority|lost|cut off", 40)
+    check(deciders(d) == [], "nodes %r decide" % deciders(d))
 
 
 def three_nodes_two_are_lost_at_once():
