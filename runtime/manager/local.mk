@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# One manager: a process that ddictd forks, so its sources are ddictd's, too (runtime/supervisor).
-manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/manager/aside.c \
+# One manager: a process that ddictd forks. Compiled once, for ddictd (runtime/supervisor) and for tests of a whole manager.
+noinst_LIBRARIES += libmanager.a
+libmanager_a_SOURCES = runtime/manager/answers.c runtime/manager/answers.h runtime/manager/aside.c \
   runtime/manager/aside.h runtime/manager/backlog.c runtime/manager/backlog.h \
   runtime/manager/cache.c runtime/manager/cache.h \
   runtime/manager/carrier.h runtime/manager/faults.c runtime/manager/faults.h \
@@ -41,3 +42,4 @@ manager_sources = runtime/manager/answers.c runtime/manager/answers.h runtime/ma
   runtime/manager/stream_out.h runtime/manager/subscriptions.c runtime/manager/subscriptions.h \
   runtime/manager/supmsg.c runtime/manager/supmsg.h runtime/manager/transit.c \
   runtime/manager/transit.h runtime/manager/waiters.c runtime/manager/waiters.h
+libmanager_a_CPPFLAGS = $(ddictd_CPPFLAGS)

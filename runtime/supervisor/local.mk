@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # ddictd: the supervisor of a node and, forked from it, the node's managers.
 bin_PROGRAMS += ddictd
-ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
+ddictd_SOURCES = runtime/supervisor/main.c
+noinst_LIBRARIES += libsupervisor.a
+libsupervisor_a_SOURCES = runtime/supervisor/attach_counts.c \
   runtime/supervisor/attach_counts.h runtime/supervisor/backtrace.c \
   runtime/supervisor/backtrace.h runtime/supervisor/client_attach.c \
   runtime/supervisor/clients.c runtime/supervisor/clients.h runtime/supervisor/clients_inside.h \
@@ -18,7 +20,7 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/gather.h runtime/supervisor/life_events.c \
   runtime/supervisor/life_events.h runtime/supervisor/lifecycle.c \
   runtime/supervisor/lifecycle.h runtime/supervisor/lives.c runtime/supervisor/lives.h \
-  runtime/supervisor/main.c runtime/supervisor/manager_events.c \
+  runtime/supervisor/manager_events.c \
   runtime/supervisor/manager_events.h runtime/supervisor/managers.c \
   runtime/supervisor/managers.h runtime/supervisor/new_backup.c runtime/supervisor/new_backup.h \
   runtime/supervisor/node_info.c runtime/supervisor/node_info.h \
@@ -38,7 +40,8 @@ ddictd_SOURCES = $(manager_sources) runtime/supervisor/attach_counts.c \
   runtime/supervisor/transport.c runtime/supervisor/transport.h runtime/supervisor/watch.c \
   runtime/supervisor/watch.h runtime/supervisor/wireup.c runtime/supervisor/wireup.h
 ddictd_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
-ddictd_LDADD = liblaunch.la libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
+libsupervisor_a_CPPFLAGS = $(ddictd_CPPFLAGS)
+ddictd_LDADD = libsupervisor.a libmanager.a liblaunch.la libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS)
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
@@ -76,22 +79,18 @@ tests_unit_manager_ledger_SOURCES = tests/unit/manager_ledger.c tests/unit/unit.
   runtime/manager/ledger.c runtime/manager/ledger.h
 tests_unit_manager_ledger_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_ledger_LDADD = libbase.la $(CHECK_LIBS)
-tests_unit_manager_backup_SOURCES = tests/unit/manager_backup.c tests/unit/unit.h \
-  $(manager_sources)
+tests_unit_manager_backup_SOURCES = tests/unit/manager_backup.c tests/unit/unit.h
 tests_unit_manager_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_manager_backup_LDADD = libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
+tests_unit_manager_backup_LDADD = libmanager.a libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS) $(CHECK_LIBS)
-tests_unit_manager_moved_SOURCES = tests/unit/manager_moved.c tests/unit/unit.h \
-  $(manager_sources)
+tests_unit_manager_moved_SOURCES = tests/unit/manager_moved.c tests/unit/unit.h
 tests_unit_manager_moved_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_moved_LDADD = $(tests_unit_manager_backup_LDADD)
-tests_unit_manager_copy_SOURCES = tests/unit/manager_copy.c tests/unit/sides.h tests/unit/unit.h \
-  $(manager_sources)
+tests_unit_manager_copy_SOURCES = tests/unit/manager_copy.c tests/unit/sides.h tests/unit/unit.h
 tests_unit_manager_copy_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_copy_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 tests_unit_manager_copy_LDADD = $(tests_unit_manager_backup_LDADD)
-tests_unit_manager_replicas_SOURCES = tests/unit/manager_replicas.c tests/unit/sides.h tests/unit/unit.h \
-  $(manager_sources)
+tests_unit_manager_replicas_SOURCES = tests/unit/manager_replicas.c tests/unit/sides.h tests/unit/unit.h
 tests_unit_manager_replicas_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_replicas_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_results_SOURCES = tests/unit/manager_results.c tests/unit/unit.h \

@@ -68,9 +68,9 @@ tests_fuzz_gpu_SOURCES = tests/fuzz/gpu.c tests/fuzz/fuzz.h
 tests_fuzz_gpu_LDADD = $(FUZZ_MAIN) libgpu.la libbase.la
 tests_fuzz_key_SOURCES = tests/fuzz/key.c tests/fuzz/fuzz.h client/common/key_text.c client/common/npy.c
 tests_fuzz_key_LDADD = $(FUZZ_MAIN) libbase.la
-tests_fuzz_lane_SOURCES = tests/fuzz/lane.c tests/fuzz/client.h tests/fuzz/fuzz.h $(manager_sources)
+tests_fuzz_lane_SOURCES = tests/fuzz/lane.c tests/fuzz/client.h tests/fuzz/fuzz.h
 tests_fuzz_lane_CPPFLAGS = $(ddictd_CPPFLAGS)
-tests_fuzz_lane_LDADD = $(FUZZ_MAIN) libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
+tests_fuzz_lane_LDADD = $(FUZZ_MAIN) libmanager.a libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS)
 tests_fuzz_lines_SOURCES = tests/fuzz/lines.c tests/fuzz/fuzz.h
 tests_fuzz_lines_LDADD = $(FUZZ_MAIN) liblaunch.la libbase.la
@@ -92,12 +92,12 @@ tests_fuzz_rendezvous_SOURCES = tests/fuzz/rendezvous.c tests/fuzz/fuzz.h runtim
 tests_fuzz_rendezvous_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
 FUZZ_REPLICA_WRAP = -Wl,--wrap=clock_ns,--wrap=log_line
 tests_fuzz_replica_backup_SOURCES = tests/fuzz/replica_backup.c tests/fuzz/manager.h tests/fuzz/address.h \
-  tests/fuzz/fuzz.h $(manager_sources)
+  tests/fuzz/fuzz.h
 tests_fuzz_replica_backup_CPPFLAGS = $(ddictd_CPPFLAGS)
 tests_fuzz_replica_backup_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_REPLICA_WRAP)
 tests_fuzz_replica_backup_LDADD = $(tests_fuzz_lane_LDADD)
 tests_fuzz_replica_primary_SOURCES = tests/fuzz/replica_primary.c tests/fuzz/client.h tests/fuzz/manager.h \
-  tests/fuzz/address.h tests/fuzz/fuzz.h $(manager_sources)
+  tests/fuzz/address.h tests/fuzz/fuzz.h
 tests_fuzz_replica_primary_CPPFLAGS = $(ddictd_CPPFLAGS)
 tests_fuzz_replica_primary_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_REPLICA_WRAP)
 tests_fuzz_replica_primary_LDADD = $(tests_fuzz_lane_LDADD)

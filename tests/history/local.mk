@@ -11,8 +11,7 @@ tests_history_ddictd_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_open,--wrap
   -Wl,--wrap=store_find,--wrap=store_remove,--wrap=store_pop,--wrap=store_work,--wrap=store_leases_add \
   -Wl,--wrap=store_queue_push,--wrap=freeze_init,--wrap=freeze_take,--wrap=flight_send \
   -Wl,--wrap=results_enter,--wrap=flights_commit
-tests_history_ddictd_mutant_LDADD = $(ddictd_OBJECTS) liblaunch.la libstore.la libwire.la \
-  libplace.la libtopology.la libgpu.la libbase.la $(SODIUM_LIBS) $(JANSSON_LIBS)
+tests_history_ddictd_mutant_LDADD = $(ddictd_OBJECTS) $(ddictd_LDADD)
 HISTORY_TESTS = tests/history/checker.py tests/history/history.py tests/history/mutants.py
 dist_check_SCRIPTS += $(HISTORY_TESTS)
 TESTS += $(HISTORY_TESTS)
