@@ -140,16 +140,18 @@ class Errors(DictTest):
                     list(d)
             except ValueError as e:
                 ends.append(str(e))
-        waiter_end = []
+        waiter_end, begun = [], threading.Event()
 
         def wait():
             try:
+                begun.set()
                 d.get("never", wait=True, timeout=1)
             except ddict.TimeoutError:
                 waiter_end.append("timeout")
         threads = [threading.Thread(target=use) for _ in range(3)] + [threading.Thread(target=wait)]
         for t in threads:
             t.start()
+        self.assertTrue(begun.wait(60))
         time.sleep(0.3)
         d.detach()
         stop_at = time.monotonic() + 60
@@ -223,18 +225,20 @@ class Waiting(DictTest):
         self.assertRaises(KeyError, d.pop, "k", timeout=60)
 
     def test_waiting_gives_the_gil_back(self):
-        count = 0
-        thread = threading.Thread(target=lambda: self.d.get("k", None, wait=True, timeout=1))
+        got = []
+        thread = threading.Thread(target=lambda: got.append(self.d.get("k", None, wait=True, timeout=30)))
         thread.start()
-        while thread.is_alive():
-            count += 1
+        for _ in range(100):
             time.sleep(0.001)
-        self.assertGreater(count, 100)
+        self.assertEqual(got, [])  # it waits: with the GIL we would be here when its time is over
+        self.d["k"] = 1
+        thread.join(60)
+        self.assertEqual(got, [1])
 
     def test_ctrl_c_ends_a_wait(self):
         for call in ('d.get("never", wait=True, timeout=60)', 'd.view("never", wait=True, timeout=60)'):
-            code = ("import ddict, sys\nd = ddict.attach()\nprint('waiting', flush=True)\n"
-                    f"try:\n    {call}\nexcept KeyboardInterrupt:\n    d['after'] = 1\n    print('interrupted', d['after'], flush=True)\n")
+            code = ("import ddict, sys\nd = ddict.attach()\n"
+                    f"try:\n    print('waiting', flush=True)\n    {call}\nexcept KeyboardInterrupt:\n    d['after'] = 1\n    print('interrupted', d['after'], flush=True)\n")
             with python(code, environment=self.dictionary.environment(), stdout=subprocess.PIPE, text=True) as p:
                 self.assertEqual(p.stdout.readline(), "waiting\n")
                 time.sleep(0.4)
