@@ -15,10 +15,10 @@ source_copy() {
     chmod -R u+rwX,go+rX "$2"
 }
 
-# source_build SRC BUILD PREFIX CONFIGURE-OPTIONS... - configure and make; autoreconf once
+# source_build SRC BUILD PREFIX CONFIGURE-OPTIONS... - configure and make $BUILD_GOALS (default: all); autoreconf once
 source_build() {
     local src=$1 build=$2 prefix=$3
     shift 3
     [ -x "$src/configure" ] || (cd "$src" && autoreconf -fi) || return 1
-    mkdir -p "$build" && cd "$build" && "$src/configure" --prefix="$prefix" "$@" && make -j"$(($(nproc) + 1))"
+    mkdir -p "$build" && cd "$build" && "$src/configure" --prefix="$prefix" "$@" && make -j"$(($(nproc) + 1))" ${BUILD_GOALS-all}
 }
