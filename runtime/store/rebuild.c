@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rebuild.c - rebuild the private side of the heap from the arena (LAYOUT 7), in two steps. Opening
- * marks the blocks that words name, first as bits by offset and then as blocks of their runs. Settling, when the leases are known, keeps the blocks that
- * leases name as retired, and frees the rest. No item is read, but with a spill.
+ * marks the blocks that words name, first as bits by offset and then as blocks of their runs.
+ * Settling, when the leases are known, keeps the blocks that leases name as retired, and frees the
+ * rest. No item is read, but with a spill.
  */
 #include "rebuild.h"
 
@@ -165,7 +166,8 @@ static inline uint64_t *mark_of(const struct marks *m, uint64_t place, unsigned 
 
 static inline uint64_t is_marked(const struct marks *m, uint64_t place) {
     unsigned bit;
-    return *mark_of(m, place, &bit) >> bit & 1;
+    uint64_t word = *mark_of(m, place, &bit); /* a statement of its own: `bit` is set by it */
+    return word >> bit & 1;
 }
 
 /* The marks of this bucket are set soon: their cache lines come meanwhile. Empty slots fetch nothing
