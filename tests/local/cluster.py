@@ -53,31 +53,29 @@ def children(pid):
         return []
 
 
+def comm(pid):
+    """Its name, which tells what it is of; "": it has ended."""
+    try:
+        with open("/proc/%d/comm" % pid) as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
 def managers_of(pid):
     """Its children but the one that may be writing the record."""
-    found = []
-    for child in children(pid):
-        try:
-            with open("/proc/%d/comm" % child) as f:
-                if f.read().strip().rsplit(":", 1)[-1].isdigit():
-                    found.append(child)
-        except OSError:
-            pass
-    return found
+    return [child for child in children(pid) if comm(child).rsplit(":", 1)[-1].isdigit()]
+
+
+def owners_of(pid):
+    """With --replicas=2, of a ddictd: (owner, process) of those of its children that hold the copy of another node's manager, or took its place."""
+    found = [(re.fullmatch(r"ddictd:(\d+)s", comm(child)), child) for child in children(pid)]
+    return [(int(word.group(1)), child) for word, child in found if word]
 
 
 def shadows_of(pid):
-    """With --replicas=2, of a ddictd: those of its children that hold the copy of another node's manager, or took its place."""
-    found = []
-    for child in children(pid):
-        try:
-            with open("/proc/%d/comm" % child) as f:
-                word = f.read().strip()
-        except OSError:
-            continue
-        if word.startswith("ddictd:") and word.endswith("s") and word[7:-1].isdigit():
-            found.append(child)
-    return found
+    """The processes alone."""
+    return [child for _, child in owners_of(pid)]
 
 
 def alive(pid):

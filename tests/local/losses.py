@@ -12,7 +12,7 @@ import tempfile
 import time
 
 import cluster
-from cluster import BUILD, Failed, alive, check, children, shadows_of, wait_for
+from cluster import BUILD, Failed, alive, check, children, owners_of, wait_for
 from switch import Switch
 
 CLIENT = os.path.join(BUILD, "tests", "local", "replicas_client")
@@ -141,12 +141,11 @@ class Replicated(cluster.Dictionary):
         """(node, owner, process) of a shadow of later, as soon as there is one. It is stopped: so it is not whole yet."""
         def look():
             for i in self.left():
-                for pid in shadows_of(self.nodes[i].proc.pid):
+                for owner, pid in owners_of(self.nodes[i].proc.pid):
                     if pid not in self.pids:
                         os.kill(pid, signal.SIGSTOP)
                         self.pids.add(pid)
-                        with open("/proc/%d/comm" % pid) as f:
-                            return i, int(f.read().strip()[7:-1]), pid
+                        return i, owner, pid
             return None
         return wait_for("a new shadow", look, seconds, pace=0.001)
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import cluster
-from cluster import BUILD, Disk, check, main, memory_cgroup, shadows_of, wait_for
+from cluster import BUILD, Disk, check, main, memory_cgroup, owners_of, shadows_of, wait_for
 from losses import ANSWERED_MS, EFROZEN, ENOKEY, ETIMEDOUT, WAIT_S, InPlace, Replicated, keys_of, linked
 
 MIB = 1 << 20
@@ -555,7 +555,7 @@ def who_took_the_place_dies_too_often_and_another_takes_it():
         d.lose(1)
         d.wait_whole(1)
         before = d.manager_pid(1)
-        dies_too_often(d, lambda: next((p for p in shadows_of(d.nodes[2].proc.pid) if open("/proc/%d/comm" % p).read().strip() == "ddictd:1s"), None))
+        dies_too_often(d, lambda: dict(owners_of(d.nodes[2].proc.pid)).get(1))
         wait_for("two copies of all keys", lambda: any("the shadow of manager 1 on node" in t and "are served by" in t for t in d.said()) and all(d.copies().values()), 30, pace=0.05)
         d.pids.update(p for k in d.left() for p in d.pids_of(k))
         check(d.manager_pid(1) != before and d.manager_pid(1) not in d.pids_of(2), "who serves manager 1")

@@ -5,21 +5,12 @@ import os
 import signal
 import subprocess
 
-from cluster import BUILD, Dictionary, Failed, alive, check, children, main, wait_for
+from cluster import BUILD, Dictionary, Failed, alive, check, main, owners_of, wait_for
 
 
 def shadows(d, node):
     """Its shadows: the owner's id to the process."""
-    found = {}
-    for pid in children(d.nodes[node].proc.pid):
-        try:
-            with open("/proc/%d/comm" % pid) as f:
-                word = f.read().strip()
-        except OSError:
-            continue
-        if word.startswith("ddictd:") and word.endswith("s") and word[7:-1].isdigit():
-            found[int(word[7:-1])] = pid
-    return found
+    return dict(owners_of(d.nodes[node].proc.pid))
 
 
 def with_shadows(nodes, managers, keyed=None, **kw):

@@ -96,7 +96,7 @@ def it_stands_still_and_serves_nothing_when_it_goes_on():
         d.stop_loads(loads)
         key.nothing_old()
         d.verify(loads)
-        check(deciders(d) == [1], "nodes %r decide" % deciders(d))
+        check(deciders(d) in ([1], [2]), "nodes %r decide" % deciders(d))
         d.end()
 
 
