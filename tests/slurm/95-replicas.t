@@ -92,7 +92,7 @@ record_has() { # SENTENCE PYTHON - true of `events`, those of the job's record
 events = [json.loads(line) for line in open(sys.argv[1])]
 ends = [e for e in events if e["event"] == "job_end"]
 assert len(ends) == 1, ends
-assert eval(sys.argv[2]), json.dumps(events)[:2000]' "$home/ddict-$job.jsonl" "$2"
+assert eval(sys.argv[2]), "\n".join(json.dumps(e)[:400] for e in reversed(events))' "$home/ddict-$job.jsonl" "$2"
 }
 
 # Slurm finds out in 60 s and more: the dictionary long before.
