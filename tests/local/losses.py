@@ -188,6 +188,14 @@ class Replicated(cluster.Dictionary):
                     raise Failed("a load on node %d has ended" % c.node)
             time.sleep(0.02)
 
+    def ends_cut_off(self, i, clients, seconds=15):
+        """Node i, which was cut off from the others, and these clients of it, are told so and end."""
+        for c in clients:
+            text = c.end(code=3)
+            check(text.startswith("lost "), "a client of node %d was told %r" % (i, text))
+        self.nodes[i].line("error", seconds)
+        check(self.nodes[i].wait(15) != 0, "exit code")
+
     def end(self, seconds=15.0):
         """All remaining ddictds end with 0; the report."""
         for c in self.clients:

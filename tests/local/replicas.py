@@ -225,12 +225,7 @@ def a_node_that_is_cut_off_reads_nothing_old(d, switch):
     d.wait_promoted(1)
     d.go_on(others, 3)
     switch.up(1, True)
-    for c in d.clients:
-        if c.node == 1 and c.args[0] in ("load", "read"):
-            text = c.end(code=3)
-            check(text.startswith("lost "), "a client of node 1 was told %r" % text)
-    d.nodes[1].line("error", 15)
-    check(d.nodes[1].wait(15) != 0, "exit code")
+    d.ends_cut_off(1, [c for c in d.clients if c.node == 1 and c.args[0] in ("load", "read")])
     d.judge(loads)
     key.nothing_old()
     d.end()

@@ -125,11 +125,7 @@ def it_is_cut_off_and_reads_nothing_old(d, switch):
     wait_for("another one that decides", lambda: deciders(d), 15)
     d.wait_promoted(0)
     switch.up(0, True)
-    for c in (key.reader, loads[0]):
-        text = c.end(code=3)
-        check(text.startswith("lost "), "a client of node 0 was told %r" % text)
-    d.nodes[0].line("error", 20)
-    check(d.nodes[0].wait(15) != 0, "exit code")
+    d.ends_cut_off(0, [key.reader, loads[0]], 20)
     d.judge(loads, ANSWERED_MS)
     key.nothing_old()
     d.end()
