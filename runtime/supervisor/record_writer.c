@@ -42,6 +42,7 @@ struct record_writer {
     bool torn[2];    /* a line was cut short (disk full): the next one begins on a new line */
     bool follows[2]; /* record_writer_follows(), and nothing was written since */
     bool warned[2], written[2];
+    bool closed[2]; /* record_writer_close() */
 };
 
 static const char *file_path(const struct supervisor *s, enum written_file file) {
@@ -205,8 +206,9 @@ int record_writer_init(struct supervisor *s) {
 
 void record_writer_write(struct supervisor *s, enum written_file file, char *text, size_t len) {
     struct record_writer *c = s->record_writer;
-    struct unwritten_line *l =
-        c && file_path(s, file) && c->n < LINES_MAX ? calloc(1, sizeof *l) : NULL;
+    struct unwritten_line *l = c && file_path(s, file) && !c->closed[file] && c->n < LINES_MAX
+                                   ? calloc(1, sizeof *l)
+                                   : NULL;
     if (!l) {
         free(text);
         return;
@@ -216,6 +218,11 @@ void record_writer_write(struct supervisor *s, enum written_file file, char *tex
     c->last = &l->next;
     c->n++;
     line_start(s);
+}
+
+void record_writer_close(struct supervisor *s, enum written_file file) {
+    if (s->record_writer)
+        s->record_writer->closed[file] = true;
 }
 
 void record_writer_reap(struct supervisor *s) {

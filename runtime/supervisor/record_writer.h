@@ -11,6 +11,8 @@ void record_writer_follows(struct supervisor *s);
 int record_writer_init(struct supervisor *s);
 /* Takes over text, and drops it where no such file was asked for. */
 void record_writer_write(struct supervisor *s, enum written_file file, char *text, size_t len);
+/* The last line of this file was given: what comes late (a connection that was refused) is dropped. */
+void record_writer_close(struct supervisor *s, enum written_file file);
 void record_writer_reap(struct supervisor *s); /* SIGCHLD */
 bool record_writer_is_busy(const struct supervisor *s);
 /* a line of the record could not be written, and the user was told */

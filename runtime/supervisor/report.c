@@ -144,6 +144,7 @@ void report_record(struct supervisor *s) {
         fputs(",\"steps\":", f);
         attach_counts_json(s, f);
         record_done(s, f, &text, &len);
+        record_writer_close(s, WRITE_RECORD);
     }
     char *line = s->opt.summary ? malloc(2048) : NULL;
     if (!line)

@@ -14,7 +14,7 @@ import time
 
 import cluster
 from cluster import DDICTD, Dictionary, check, main, managers_of, wait_for
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 DDICT = os.path.join(cluster.BUILD, "ddict")
 
@@ -320,6 +320,30 @@ def strangers_are_recorded():
             check(line["node"] == d.node_name(1) and line["count"] == 1 and line["text"], "%r" % line)
 
 
+def a_stranger_that_comes_late_does_not_follow_the_end():
+    """A client that is stopped holds up ddictd's end for a moment, in which a stranger is refused."""
+    with folder() as tmp:
+        log = tmp + "/r.jsonl"
+        with recorded(log, nodes=2, managers=2) as d, socket.create_connection(("127.0.0.1", listening_ports(d.nodes[0].managers[0])[0]), 5) as s:
+            d.run("fill", "k", 1, 100)
+            client = d.probe("hold", "k", 1)
+            try:
+                check(client.stdout.readline(), "no client")
+                client.send_signal(signal.SIGSTOP)
+                for node in d.nodes:
+                    node.proc.send_signal(signal.SIGTERM)
+                wait_for("the end of the record", lambda: any(line["event"] == "job_end" for line in lines(log)), 10)
+                s.sendall(b"x" * 256)
+                s.settimeout(8)
+                with suppress(ConnectionResetError):
+                    s.recv(1)
+                d.nodes[0].wait(10)
+            finally:
+                client.kill()
+                client.wait()
+        check(lines(log)[-1]["event"] == "job_end", "%r" % lines(log))
+
+
 def another_user_that_knocks_is_recorded():
     if os.getuid() != 0:
         return
@@ -450,6 +474,6 @@ def ports_are_those_of_the_range():
 main([the_counts_are_exactly_those_of_the_work, names_tell_the_scope, down_and_sigterm_are_told_apart, whoever_is_gone_one_node_writes,
       a_node_killed_in_the_end_of_a_job_loses_only_its_own, a_head_that_was_silent_does_not_write_twice,
       a_manager_that_dies_is_named_and_its_counts_are_kept, a_manager_that_comes_back_is_recorded,
-      a_node_that_is_lost_with_two_copies_is_recorded, a_full_manager_is_told_of_once, strangers_are_recorded, another_user_that_knocks_is_recorded,
+      a_node_that_is_lost_with_two_copies_is_recorded, a_full_manager_is_told_of_once, strangers_are_recorded, a_stranger_that_comes_late_does_not_follow_the_end, another_user_that_knocks_is_recorded,
       a_log_that_can_not_be_written_is_warned_of_once, a_full_disk_is_warned_of_and_spoils_one_line, rotation_needs_no_signal, two_dictionaries_share_a_file,
       the_summary_is_appended_to_its_file, ports_are_those_of_the_range], at_once=3)
