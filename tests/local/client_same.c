@@ -21,10 +21,14 @@
 #define LEN_MAX  (5u << 20)   /* streamed, more than a ring, copied past the caches */
 #define LEN_RING (700u << 10) /* streamed, more than a ring */
 
+#define WAYS_S 20.0
+
 static double seconds = 1.5;
 static unsigned mib = 96; /* of a manager */
 static ddict_t *d;
 static uint32_t stop;
+/* by reader and way of read_all(): reads that gave a value */
+static uint64_t seen[2][5];
 
 static uint64_t rnd(uint64_t *s) {
     *s ^= *s << 13;
@@ -276,8 +280,20 @@ static size_t read_by_jobs(ddict_async_t *q, struct held *h, uint64_t *s) {
     return found;
 }
 
+static void read_in(const void *reader, unsigned way, uint64_t n) {
+    __atomic_fetch_add(&seen[(uintptr_t)reader - 1][way], n, __ATOMIC_RELAXED);
+}
+/* All of both readers; way 3 waits for keys that mostly do not come. */
+static bool all_seen(void) {
+    static const unsigned ways[] = {1, 2, 4};
+    for (unsigned i = 0; i < 6; i++)
+        if (__atomic_load_n(&seen[i % 2][ways[i / 2]], __ATOMIC_RELAXED) == 0)
+            return false;
+    return true;
+}
+
 static void *read_all(void *arg) {
-    uint64_t s = (uint64_t)(uintptr_t)arg * 0x9E3779B97F4A7C15ull, seen[5] = {0};
+    uint64_t s = (uint64_t)(uintptr_t)arg * 0x9E3779B97F4A7C15ull;
     struct held h[HELD] = {0};
     unsigned char *buf = malloc(LEN_MAX);
     ddict_async_t *q;
@@ -292,7 +308,7 @@ static void *read_all(void *arg) {
             continue;
         }
         if (way == 4) {
-            seen[way] += read_by_jobs(q, h, &s);
+            read_in(arg, way, read_by_jobs(q, h, &s));
             continue;
         }
         if (way == 1 &&
@@ -313,7 +329,7 @@ static void *read_all(void *arg) {
                 hold_or_release(h, &v, k, version, &s);
             }
         }
-        seen[way] += rc == 0;
+        read_in(arg, way, rc == 0);
     }
     for (unsigned i = 0; i < HELD; i++)
         if (h[i].version != 0) {
@@ -322,7 +338,7 @@ static void *read_all(void *arg) {
         }
     ddict_async_close(q);
     free(buf);
-    return seen[1] > 0 && seen[2] > 0 && seen[4] > 0 ? arg : NULL;
+    return NULL;
 }
 
 static void all_ways(int nodes, int managers) {
@@ -337,18 +353,19 @@ static void all_ways(int nodes, int managers) {
         put_one(k, k + 1, buf, &s);
     free(buf);
     stop = 0;
+    memset(seen, 0, sizeof seen);
     ck_assert_int_eq(pthread_create(&w, NULL, write_all, NULL), 0);
     for (uintptr_t i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&r[i], NULL, read_all, (void *)(i + 1)), 0);
-    for (double end = now_s() + seconds; now_s() < end;)
+    /* a busy machine lets a reader come to one way late */
+    for (double began = now_s();
+         now_s() < began + seconds || (!all_seen() && now_s() < began + WAYS_S);)
         usleep(20000);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     ck_assert_int_eq(pthread_join(w, NULL), 0);
-    for (int i = 0; i < 2; i++) {
-        void *done;
-        ck_assert_int_eq(pthread_join(r[i], &done), 0);
-        ck_assert_ptr_nonnull(done);
-    }
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_join(r[i], NULL), 0);
+    ck_assert(all_seen());
     ddict_detach(d);
     dict_stop(&x);
 }
