@@ -4,6 +4,7 @@
 import os
 import threading
 import time
+import traceback
 import unittest
 
 import ddict
@@ -145,6 +146,8 @@ class Events(DictTest):
                 code = 1
                 try:
                     code = 0 if {next(events).key, next(events).key} == {"f/2", "f/3"} else 2
+                except BaseException:
+                    traceback.print_exc()
                 finally:
                     os._exit(code)
             self.d["f/2"] = 2
