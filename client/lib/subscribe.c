@@ -222,7 +222,7 @@ int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms) {
     if (rc == 0)
         rc = session_adopt(sub, s);
     if (rc < 0)
-        return rc;
+        return rc == -ETIMEDOUT ? 0 : rc; /* after a fork: the next call goes on with the attach */
     call_deadline_init(&w, s, timeout_ms);
     while (rc == 0) {
         if ((rc = sub->at < sub->len || sub->missed > 0 ? event_read(sub, e) : 0) != 0)
