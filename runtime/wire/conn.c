@@ -242,8 +242,10 @@ static void conn_receive(struct conn *c) {
 /* --- entering and leaving --- */
 
 static void conn_finish(struct conn *c) {
+    /* one of ours that ends, or is told another address, may go in the middle of its handshake */
     bool counted = c->code == DDICT_EAUTH || c->code == DDICT_EPROTO || c->code == DDICT_EVERSION ||
-                   c->code == -EBADMSG || (!c->opener && c->state == AUTH);
+                   c->code == -EBADMSG ||
+                   (!c->opener && c->state == AUTH && c->code != -ECONNRESET);
     if (counted)
         conn_count_refused();
     conn_stranger_leave(c);

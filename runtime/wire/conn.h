@@ -108,7 +108,8 @@ uint64_t conn_group(const struct conn *c);      /* of the opener; from `up` on *
 uint32_t conn_life(const struct conn *c);       /* likewise */
 enum seal_mode conn_wire(const struct conn *c); /* from `up` on */
 int conn_fd(const struct conn *c);              /* for logs and tests; -1 when closed */
-/* connections of this process that failed the handshake or sent malformed bytes */
+/* connections of this process that failed the handshake or sent malformed bytes; not those whose
+ * other side closed them before it had said anything wrong */
 uint64_t conn_refused(void);
 
 /* epoll: data.ptr of every connection points at its struct conn, whose first member is a struct

@@ -43,8 +43,9 @@ class First(Replicated):
         """One start, the loss, one end, which is the last, by a node that is left."""
         events = self.events()
         names = [e["event"] for e in events]
-        check(names.count("start") == 1 and names[0] == "start", "events %r" % names)
-        check(names.count("job_end") == 1 and names[-1] == "job_end", "events %r" % names)
+        said = "events %r" % [(e["event"], e.get("text", "")) for e in events]
+        check(names.count("start") == 1 and names[0] == "start", said)
+        check(names.count("job_end") == 1 and names[-1] == "job_end", said)
         check([e["node"] for e in events if e["event"] == "node_lost"] == [self.node_name(0)], "events %r" % events)
         end = events[-1]
         check(end["reason"] == reason, "job_end says %r" % end["reason"])
