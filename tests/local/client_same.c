@@ -21,7 +21,7 @@
 #define LEN_MAX  (5u << 20)   /* streamed, more than a ring, copied past the caches */
 #define LEN_RING (700u << 10) /* streamed, more than a ring */
 
-#define WAYS_S 20.0
+#define WAYS_S 20.0 /* at most, until both readers have come to each way */
 
 static double seconds = 1.5;
 static unsigned mib = 96; /* of a manager */
