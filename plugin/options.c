@@ -33,6 +33,13 @@ static char tasks[32];  /* srun: what its tasks are told */
 static int judged;
 static struct ask_options of_first;
 
+/* What an option says: Slurm hands one without a value on as nothing, "" or "(null)". */
+static const char *value_of(int i, const char *text) {
+    int none = !text || *text == '\0' || strcmp(text, "(null)") == 0;
+
+    return none && option_rows[i].bare ? option_rows[i].bare : text;
+}
+
 /* Slurm calls this for the environment first, and maybe twice with one value. In slurmstepd the
  * value is not looked at. */
 static int on_option(int val, const char *optarg, int remote) {
@@ -40,6 +47,7 @@ static int on_option(int val, const char *optarg, int remote) {
 
     if (remote || val < 0 || val >= OPTS)
         return 0;
+    optarg = value_of(val, optarg);
     copy = optarg ? strdup(optarg) : NULL;
     free((void *)(uintptr_t)given.value[val]);
     given.value[val] = copy;
@@ -58,7 +66,7 @@ static struct spank_option *spank_option_of(int i) {
     all[i] = (struct spank_option){(char *)(uintptr_t)(row->of_srun + strlen("--")),
                                    (char *)(uintptr_t)row->argument,
                                    (char *)(uintptr_t)row->help,
-                                   1,
+                                   row->bare ? 2 : 1,
                                    i,
                                    on_option};
     return &all[i];
@@ -135,7 +143,7 @@ static void variables_adopt(int allocator) {
         if (allocator && job_id[0] != '\0')
             unsetenv(option_variable(i));
         else if (outer)
-            inherited.value[i] = strdup(outer);
+            inherited.value[i] = strdup(value_of(i, outer));
         if (value && *value != '\0')
             setenv(option_variable(i), value, 1);
     }

@@ -243,7 +243,7 @@ int settings_take(struct settings *s, enum option_id o, enum said_by by, const c
     struct settings one = {0};
     struct setting *v = &one.of[o];
 
-    *v = (struct setting){.by = by, .text = text};
+    *v = (struct setting){.by = by, .text = text ? text : option_rows[o].bare};
     if (o == OPT_SITE)
         return settings_take_word(s, text, is_said(s, OPT_PLUGIN) ? "plugstack.conf" : "--site",
                                   why, cap);
@@ -315,7 +315,10 @@ static void getopt_fill(unsigned of, struct option longs[OPTS + 1], char letters
 
         if ((row->of & of) == 0)
             continue;
-        *to++ = (struct option){row->name, row->kind == KIND_FLAG ? no_argument : required_argument,
+        *to++ = (struct option){row->name,
+                                row->kind == KIND_FLAG ? no_argument
+                                : row->bare            ? optional_argument
+                                                       : required_argument,
                                 NULL, OPTION_VALUE + i};
         if (row->letter != '\0') {
             *letters++ = row->letter;
@@ -382,6 +385,10 @@ int settings_complete(struct settings *s, char *why, size_t cap) {
         mem->amount.bytes > number_of(s, OPT_MAX_MEM))
         mem->amount.bytes = number_of(s, OPT_MAX_MEM);
     return 0;
+}
+
+int is_yes(const struct settings *s, enum option_id o) {
+    return strcmp(text_of(s, o), "yes") == 0;
 }
 
 void start_times(const struct settings *s, struct start_times *t) {
@@ -465,7 +472,7 @@ void option_help(FILE *f, unsigned of) {
         else
             at = fprintf(f, "      %s", row->option);
         if (argument)
-            at += fprintf(f, "=%s", argument);
+            at += fprintf(f, row->bare ? "[=%s]" : "=%s", argument);
         at += fprintf(f, " ");
         at = help_wrap(f, help, at);
         if (row->variable && (of != OF_DDICTD || is_ddictd_only(o))) {

@@ -82,6 +82,7 @@ struct option_row {
     const char *variable; /* "DDICT_MEM"; NULL: none */
     const char *word;     /* of ddict.conf; NULL: none */
     const char *argument; /* as --help has it; NULL: none. Small words between | are completed */
+    const char *bare;     /* the value of the option without one; NULL: it needs one */
     char letter;          /* -n */
     enum option_kind kind;
     const char *want;   /* what a wrong value is answered: "NAME=VALUE: want WANT" */
@@ -105,7 +106,8 @@ struct settings {
 
 /* --- saying; each returns 0, or -EINVAL with one sentence in why, and s is unchanged then --- */
 
-/* text is the value: it is read, and kept unless somebody of a higher rank said something else. */
+/* text is the value, NULL: none was given. It is read, and kept unless somebody of a higher rank said
+ * something else. */
 int settings_take(struct settings *s, enum option_id o, enum said_by by, const char *text,
                   char *why, size_t cap);
 /* The options that argv begins with; optind is then the first word behind them. of: one of OF_*. */
@@ -131,6 +133,8 @@ void settings_put_text(struct settings *s, enum option_id o, const char *text);
 static inline int is_said(const struct settings *s, enum option_id o) {
     return s->of[o].by != BY_NOBODY;
 }
+/* Of an option that is yes or no; s is complete. */
+int is_yes(const struct settings *s, enum option_id o);
 /* By the user, not by the site or by default. */
 static inline int is_by_user(const struct settings *s, enum option_id o) {
     return s->of[o].by >= BY_VARIABLE;

@@ -95,6 +95,18 @@ static int components_first(const char *name, const struct key_nodes *want, stru
     return (int)nodes;
 }
 
+/* Whether lost items are read again; which nodes have keys is known. A site's word is for
+ * dictionaries of which a node can be lost. */
+static int refill_find(struct plan *p, const struct settings *s) {
+    p->refill = is_yes(s, OPT_REFILL) && p->keyed > 1;
+    if (p->refill || !is_yes(s, OPT_REFILL) || !is_by_user(s, OPT_REFILL))
+        return 0;
+    return dd_error(-EINVAL,
+                    "%s: what a node loses can be read again by another one, and here one has "
+                    "all keys",
+                    settings_name(s, OPT_REFILL));
+}
+
 /* Copies of each value; which nodes have keys is known. A site's word is for dictionaries that can
  * have two. */
 static int replicas_find(struct plan *p, const struct settings *s) {
@@ -131,7 +143,8 @@ static int key_nodes_find(struct plan *p, const struct settings *s, struct step 
         return rc;
     p->keyed = (uint32_t)rc;
     p->forward_mem = want.forward_mem;
-    return replicas_find(p, s);
+    rc = replicas_find(p, s);
+    return rc < 0 ? rc : refill_find(p, s);
 }
 
 /* What the nodes without keys need for their managers; all of p else is known. */
@@ -347,6 +360,7 @@ static int told_find(struct settings *told, struct plan *p, const struct options
     settings_put(told, OPT_MANAGERS, p->managers);
     settings_put(told, OPT_MEM, p->mem);
     settings_put(told, OPT_REPLICAS, p->replicas);
+    settings_put_text(told, OPT_REFILL, p->refill ? "yes" : "no");
     if (p->keyed < p->nodes) {
         settings_put(told, OPT_KEYED_NODES, p->keyed);
         settings_put(told, OPT_FORWARD_MEM, p->forward_mem);

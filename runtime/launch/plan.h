@@ -14,6 +14,7 @@ struct plan {
     uint32_t nodes, managers; /* managers: those that own keys */
     uint32_t keyed;           /* so many of the nodes have keys, the first ones */
     unsigned replicas;        /* copies of each value */
+    int refill;               /* lost items of sets are read again */
     uint64_t mem;             /* without the second copies */
     uint64_t forward_mem;     /* bytes on each of the others */
     int stay;                 /* it is the whole job's */

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODE_INFO_MAGIC 0x3744524143444444ull
+#define NODE_INFO_MAGIC 0x3844524143444444ull
 
 /* Packed: each of a thousand nodes is given the node infos of all. */
 struct node_info {
@@ -30,6 +30,7 @@ struct node_info {
     uint8_t has_head;               /* node 0's */
     uint8_t provider_n;             /* 0: messages by TCP */
     uint8_t replicas;               /* copies of each value */
+    uint8_t refill;                 /* 1: with --refill */
     uint8_t key[KEY_SIZE];          /* public */
     /* head, addresses, ports of its managers by local index and of its shadows
      * in the order of their numbers, name of the node, error, provider of
@@ -110,6 +111,7 @@ struct node_info *node_info_make(const struct supervisor *s, const char *error, 
     c->managers = s->managers;
     c->keyed_nodes = s->deal.keyed;
     c->replicas = (uint8_t)s->opt.replicas;
+    c->refill = s->opt.refill;
     c->ports_n = (uint16_t)ports;
     c->control_port = s->control_port;
     c->node_n = (uint8_t)strlen(s->node);
@@ -194,6 +196,9 @@ int node_info_agrees(const struct supervisor *s, const struct node_info *c) {
         return dd_error(DDICT_EPROTO,
                         "node %u was started for %u cop%s of each value, this one for %u",
                         c->node_id, c->replicas, c->replicas == 1 ? "y" : "ies", s->opt.replicas);
+    if (c->refill != s->opt.refill)
+        return dd_error(DDICT_EPROTO, "node %u was started with%s --refill, this one with%s",
+                        c->node_id, c->refill ? "" : "out", s->opt.refill ? "" : "out");
     return 0;
 }
 

@@ -69,6 +69,7 @@ static void extent_fill(struct options *o, const struct settings *set) {
     o->keyed_nodes = (uint32_t)number_of(set, OPT_KEYED_NODES);
     o->forward_mem = number_of(set, OPT_FORWARD_MEM);
     o->replicas = (unsigned)number_of(set, OPT_REPLICAS);
+    o->refill = is_yes(set, OPT_REFILL);
     o->wireup = wireup_parse(text_of(set, OPT_WIREUP));
     o->nodes = (uint32_t)number_of(set, OPT_NODES);
     o->node_id = node_id_find(set, o->wireup);

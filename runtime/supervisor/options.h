@@ -20,6 +20,7 @@ struct options {
     uint32_t keyed_nodes;
     uint64_t forward_mem;
     unsigned replicas; /* copies of each value, on different nodes: 1 or 2 */
+    bool refill;       /* what a lost node had of loaded sets is read again */
     enum wireup_how wireup;
     uint32_t nodes, node_id; /* stdio; pmix finds them */
     char node[NODE_NAME_MAX];

@@ -104,9 +104,8 @@ void record_start(struct supervisor *s) {
             fputc(',', f);
         json_text(f, s->node_names[i]);
     }
-    fprintf(f,
-            "],\"total_bytes\":%llu,\"replicas\":%u,\"asked\":", (unsigned long long)s->total_bytes,
-            s->opt.replicas);
+    fprintf(f, "],\"total_bytes\":%llu,\"replicas\":%u,\"refill\":%s,\"asked\":",
+            (unsigned long long)s->total_bytes, s->opt.replicas, s->opt.refill ? "true" : "false");
     json_text(f, s->opt.asked ? s->opt.asked : "");
     fprintf(f, ",\"wireup\":\"%s\"", how[s->opt.wireup]);
     if (s->nodes > 1) {

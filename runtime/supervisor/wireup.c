@@ -44,6 +44,9 @@ static int deal_find(struct supervisor *s) {
     if (s->opt.replicas > 1 && keyed < 2)
         return dd_error(-EINVAL, "%s=%u needs two nodes with keys: there is one",
                         option_rows[OPT_REPLICAS].name, s->opt.replicas);
+    if (s->opt.refill && keyed < 2)
+        return dd_error(-EINVAL, "%s needs two nodes with keys: there is one",
+                        option_rows[OPT_REFILL].option);
     return 0;
 }
 

@@ -89,11 +89,11 @@ class Asker(Client):
 class Replicated(cluster.Dictionary):
     """A dictionary with --replicas=2, one manager on each node. link: where each node is a network namespace."""
 
-    def __init__(self, nodes=3, managers=None, mem="96M", args=(), link=None, via=None, **kw):
+    def __init__(self, nodes=3, managers=None, mem="96M", args=(), link=None, via=None, replicas=REPLICAS, **kw):
         self.clients = []
         self.folder = tempfile.mkdtemp(prefix="ddict-replicas-", dir=BUILD)
         via = [link.prefix(i) for i in range(nodes)] if link else via
-        super().__init__(nodes=nodes, managers=managers or nodes, mem=mem, args=["--replicas", REPLICAS, "--restarts", "16", *args], via=via, **kw)
+        super().__init__(nodes=nodes, managers=managers or nodes, mem=mem, args=["--replicas", replicas, "--restarts", "16", *args], via=via, **kw)
         for node in self.nodes:
             self.pids.update(children(node.proc.pid))
 

@@ -71,6 +71,23 @@ START_TEST(the_transport_is_the_users_the_variables_or_auto) {
 }
 END_TEST
 
+START_TEST(refill_needs_no_value) {
+    struct options o;
+
+    managers = mem = transport = NULL;
+    ck_assert_int_eq(parse(&o, "ddict up", ""), 0);
+    ck_assert(!is_yes(&o.set, OPT_REFILL));
+    ck_assert_int_eq(parse(&o, "ddict run", "--refill train"), 0);
+    ck_assert(is_yes(&o.set, OPT_REFILL));
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=refill=yes"), 0);
+    ck_assert(is_yes(&o.set, OPT_REFILL));
+    ck_assert_int_eq(parse(&o, "ddict up", "--site=refill=yes --refill=no"), 0);
+    ck_assert(!is_yes(&o.set, OPT_REFILL));
+    ck_assert_int_lt(parse(&o, "ddict up", "--refill=perhaps"), 0);
+    ck_assert_ptr_nonnull(strstr(why, "--refill=perhaps: want yes or no"));
+}
+END_TEST
+
 START_TEST(copies_are_one_or_two) {
     struct options o;
 
@@ -289,8 +306,8 @@ END_TEST
 int main(void) {
     return TESTS_RUN("launch_options", 60, defaults_are_one_manager_a_node_and_1_gib,
                      the_transport_is_the_users_the_variables_or_auto, copies_are_one_or_two,
-                     protection_can_only_be_raised_above_the_sites, ranks_are_of_run_and_a_number,
-                     the_command_line_wins_over_the_environment,
+                     refill_needs_no_value, protection_can_only_be_raised_above_the_sites,
+                     ranks_are_of_run_and_a_number, the_command_line_wins_over_the_environment,
                      the_plugin_s_errors_name_the_options_of_srun,
                      options_of_the_command_are_the_command_s, the_site_says_what_the_user_does_not,
                      the_plugin_stays_with_a_step_and_leaves_a_job, wrong_words_are_named);

@@ -304,15 +304,16 @@ static const char *variable_of(const struct spank_option *o) {
     return variable;
 }
 
+/* value NULL: typed without one, of which Slurm makes two things. */
 static void option_call(struct spank_option *o, const char *value) {
     if (o->cb(o->val, value, 0) != 0)
         exit(1);
     snprintf(all->typed[all->typed_n++ % OPTIONS_MAX], sizeof all->typed[0], "%s=%s", o->name,
-             value);
+             value ? value : "");
     if (context == S_CTX_ALLOCATOR)
-        setenv(control(variable_of(o)), value, 1);
+        setenv(control(variable_of(o)), value ? value : "(null)", 1);
     if (strcmp(play->command, "salloc") == 0)
-        setenv(variable_of(o), value, 1);
+        setenv(variable_of(o), value ? value : "", 1);
 }
 
 static void options_call(void) {
@@ -325,17 +326,22 @@ static void options_call(void) {
             option_call(options[i], value);
     }
     for (t = 0; t < 6 && play->typed[t]; t++) {
+        size_t length = strcspn(play->typed[t] + 2, "=");
         const char *equals = strchr(play->typed[t], '=');
 
         for (i = 0; i < options_n; i++)
-            if (strlen(options[i]->name) == (size_t)(equals - play->typed[t] - 2) &&
-                strncmp(options[i]->name, play->typed[t] + 2, strlen(options[i]->name)) == 0)
+            if (strlen(options[i]->name) == length &&
+                strncmp(options[i]->name, play->typed[t] + 2, length) == 0)
                 break;
         if (i == options_n) {
             dprintf(2, "srun: unrecognized option '%s'\n", play->typed[t]);
             exit(1);
         }
-        option_call(options[i], equals + 1);
+        if (!equals && options[i]->has_arg != 2) {
+            dprintf(2, "srun: option '%s' requires an argument\n", play->typed[t]);
+            exit(1);
+        }
+        option_call(options[i], equals ? equals + 1 : NULL);
     }
 }
 

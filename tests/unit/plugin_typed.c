@@ -50,6 +50,8 @@ static const struct option {
      "--ddict-nodes=het: want"},
     {"--ddict-replicas=2", " --replicas=2 ", "--ddict-replicas=3",
      "--ddict-replicas=3: want 1 or 2"},
+    {"--ddict-refill", " --refill=yes ", "--ddict-refill=maybe",
+     "--ddict-refill=maybe: want yes or no"},
     {"--ddict-record=my record", " --record=my record ", NULL, NULL},
     {"--ddict-scope=step", NULL, "--ddict-scope=all",
      "--ddict-scope=all: want job, step or component"},

@@ -106,6 +106,19 @@ START_TEST(shadows_get_theirs) {
 }
 END_TEST
 
+START_TEST(all_or_none_read_again) {
+    size_t len;
+    a.opt.refill = true;
+    struct node_info *c = node_info_make(&a, NULL, &len);
+    ck_assert_int_eq(node_info_check(c, len, 2), 0);
+    ck_assert_int_eq(node_info_agrees(&b, c), DDICT_EPROTO);
+    ck_assert_str_eq(dd_errmsg(), "node 2 was started with --refill, this one without");
+    b.opt.refill = true;
+    ck_assert_int_eq(node_info_agrees(&b, c), 0);
+    free(c);
+}
+END_TEST
+
 START_TEST(ports_that_are_nobodys_are_left) {
     static struct local_manager many[9];
     size_t len;
@@ -254,7 +267,8 @@ START_TEST(malformed_cards_are_refused) {
 END_TEST
 
 UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports,
-               shadows_get_theirs, ports_that_are_nobodys_are_left, the_shortest_card_is_good,
-               one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
+               shadows_get_theirs, all_or_none_read_again, ports_that_are_nobodys_are_left,
+               the_shortest_card_is_good, one_transport_is_agreed_on_by_all_or_none,
+               every_node_tells_where_its_ddictd_listens,
                the_id_and_another_dictionary_are_those_of_node_0, an_error_travels_without_ports,
                malformed_cards_are_refused)
