@@ -122,6 +122,9 @@ typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_det
  * call waits one more default timeout. A pop that then gives DDICT_ENOKEY has certainly popped
  * nothing; without this flag -ETIMEDOUT leaves open whether a value was popped and is lost. */
 #define DDICT_SURE 8u
+/* Of put: the value stands in a source, from which it can be read again; for `ddict load`. Means
+ * something where ddict_refills(). */
+#define DDICT_LOADED 16u
 /* Of put and push: an 8-bit tag, which is stored with the value and returned with it. The Python
  * binding says by it how a value is to be read. */
 #define DDICT_TAG(t)        (((unsigned)(t)&0xffu) << 16)
@@ -569,6 +572,9 @@ DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
 /* How many nodes have keys: the nodes 0 .. that - 1, and so exactly those managers m own keys for
  * which m mod nodes is less. All of info.nodes unless the user wanted otherwise (--ddict-nodes). */
 DDICT_API unsigned ddict_keyed_nodes(ddict_t *d);
+/* 1 if the dictionary reads lost items of loaded sets again when a node is lost (--ddict-refill),
+ * else 0. */
+DDICT_API int ddict_refills(ddict_t *d);
 
 /*
  * Statistics of one manager: bytes, and counts since its start unless said otherwise.

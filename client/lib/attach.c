@@ -180,6 +180,13 @@ unsigned ddict_keyed_nodes(ddict_t *d) {
     return s->deal.keyed;
 }
 
+int ddict_refills(ddict_t *d) {
+    struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    if (!s && handle_revive(d, &s, -1) < 0)
+        return 0;
+    return s->refill;
+}
+
 int ddict_down(const char *name, int timeout_ms) {
     char own[DICT_NAME_MAX];
     int rc = 0;

@@ -70,6 +70,7 @@ struct session {
     uint64_t pop_room;
     unsigned managers, nodes, node_id, nlocal;
     struct deal deal; /* of the keys over managers and nodes */
+    bool refill;      /* with --refill */
     uint64_t total_bytes, spill_bytes;
     unsigned char dict_id[16];
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX];

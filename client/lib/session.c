@@ -141,6 +141,7 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         s->deal = deal_known(m.managers, m.nodes, m.keyed_nodes);
         s->node_id = m.node_id;
         s->nlocal = m.local_managers;
+        s->refill = m.refill != 0;
         s->total_bytes = m.total_bytes;
         s->spill_bytes = m.spill_bytes;
         memcpy(s->dict_id, m.dict_id, sizeof s->dict_id);

@@ -65,6 +65,7 @@ static void client_welcome_fill(const struct sup_client *c, struct attach_msg *m
     m->local_managers = s->local_n;
     m->client = c->id;
     m->keyed_nodes = s->deal.keyed;
+    m->refill = s->opt.refill;
     m->total_bytes = s->total_bytes;
     m->spill_bytes = s->spill_bytes;
     memcpy(m->dict_id, s->identity.dict_id, sizeof m->dict_id);

@@ -49,7 +49,7 @@ struct attach_msg {
     uint32_t manager;
     uint32_t pid;         /* MANAGER: its pid as ddictd sees it */
     uint32_t keyed_nodes; /* WELCOME: the nodes 0 .. keyed_nodes - 1 have keys */
-    uint32_t room;
+    uint32_t refill;      /* WELCOME: 1: with --refill */
     uint64_t client;      /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
     /* WELCOME: of the whole dictionary, if every node with keys has as much as this one, or, where

@@ -23,7 +23,7 @@ static const struct msg_rule {
     [MSG_PAD] = {"PAD", NO_SUCH, 0},
     [MSG_PUT] = {"PUT", KEY_VALUE,
                  MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP | MSGF_APPEND | MSGF_WAIT |
-                     MSGF_AGAIN},
+                     MSGF_AGAIN | MSGF_LOADED},
     [MSG_GET] = {"GET", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE | MSGF_AGAIN},
     [MSG_POP] = {"POP", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE | MSGF_AGAIN},
     [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP | MSGF_APPEND | MSGF_AGAIN},

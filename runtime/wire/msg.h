@@ -90,7 +90,8 @@ enum msg_flag {
      * be read, from where the payload says */
     MSGF_REMOTE = 1024,
     /* between managers: the requester has asked before, with this id, over a connection that ended */
-    MSGF_AGAIN = 2048
+    MSGF_AGAIN = 2048,
+    MSGF_LOADED = 4096 /* PUT: the value can be read again from a source, as DDICT_LOADED */
 };
 
 /*

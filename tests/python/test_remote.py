@@ -28,6 +28,7 @@ class Remote(DictTest):
     def test_every_handle_is_on_its_node(self):
         self.assertEqual([d.info["node_id"] for d in self.handles], [0, 1, 2])
         self.assertEqual([d.info["keyed_nodes"] for d in self.handles], [3, 3, 3])
+        self.assertEqual([d.info["refill"] for d in self.handles], [False, False, False])
         self.assertEqual([d.info["local_managers"] for d in self.handles], [2, 2, 1])
         self.assertEqual([len(d.stats) for d in self.handles], [5] * 3)
         self.assertEqual({tuple(d.owner(i) for i in range(50)) for d in self.handles}, {tuple(self.d.owner(i) for i in range(50))})

@@ -182,9 +182,10 @@ PyObject *info_get(PyObject *self, void *unused) {
         return error_raise(rc, NULL);
     for (int i = 0; i < 16; i++)
         snprintf(id + 2 * i, 3, "%02x", info.id[i]);
-    return Py_BuildValue("{sssssIsIsIsIsIsKsKss}", "name", info.name, "node", info.node, "managers",
-                         info.managers, "nodes", info.nodes, "keyed_nodes", ddict_keyed_nodes(h->d),
-                         "node_id", info.node_id, "local_managers", info.local_managers,
+    return Py_BuildValue("{sssssIsIsIsIsIsOsKsKss}", "name", info.name, "node", info.node,
+                         "managers", info.managers, "nodes", info.nodes, "keyed_nodes",
+                         ddict_keyed_nodes(h->d), "node_id", info.node_id, "local_managers",
+                         info.local_managers, "refill", ddict_refills(h->d) ? Py_True : Py_False,
                          "total_bytes", (unsigned long long)info.total_bytes, "spill_bytes",
                          (unsigned long long)info.spill_bytes, "id", id);
 }
