@@ -114,8 +114,12 @@ static void ddictd_args(struct args *a, const struct hidden *h, uint32_t base) {
 
         if ((option_rows[o].of & OF_DDICTD) == 0 || !is_said(h->told, o))
             continue;
-        args_add(a, "%s", option_rows[o].option);
         value = settings_write(h->told, o, number, sizeof number);
+        if (value && option_rows[o].bare) { /* in a word of its own it would not be the value */
+            args_add(a, "%s=%s", option_rows[o].option, value);
+            continue;
+        }
+        args_add(a, "%s", option_rows[o].option);
         if (value)
             args_add(a, "%s", value);
     }

@@ -73,11 +73,12 @@ def one_that_is_lost_is_made_anew_and_the_dictionary_goes_on():
 
 def two_copies_need_two_nodes_with_keys():
     for nodes, args in ((1, []), (2, ["--keyed-nodes", "1"])):
-        try:
-            with Dictionary(nodes=nodes, args=["--replicas", "2", *args]):
-                raise Failed("it started")
-        except Failed as e:
-            check("replicas=2 needs two nodes with keys: there is one" in str(e), str(e))
+        for word in ("--replicas=2", "--refill"):
+            try:
+                with Dictionary(nodes=nodes, args=[word, *args]):
+                    raise Failed("it started")
+            except Failed as e:
+                check(word.strip("-") + " needs two nodes with keys: there is one" in str(e), str(e))
 
 
 def the_command_refuses_them_before_it_starts_any():
@@ -88,8 +89,12 @@ def the_command_refuses_them_before_it_starts_any():
     sentence = "=2: two copies of a value need two nodes, and here one has all keys"
     for p, name in ((run("--replicas=2"), "--replicas"), (run(DDICT_REPLICAS="2"), "DDICT_REPLICAS")):
         check(p.returncode == 1 and name + sentence in p.stdout, "%d %s" % (p.returncode, p.stdout))
-    p = run("--site=replicas=2")
-    check(p.returncode == 0 and p.stdout == "", "%d %s" % (p.returncode, p.stdout))
+    sentence = ": what a node loses can be read again by another one, and here one has all keys"
+    for p, name in ((run("--refill"), "--refill"), (run("--refill=yes"), "--refill"), (run(DDICT_REFILL="yes"), "DDICT_REFILL")):
+        check(p.returncode == 1 and name + sentence in p.stdout, "%d %s" % (p.returncode, p.stdout))
+    for words in (["--site=replicas=2"], ["--site=refill=yes"], ["--site=refill=yes", "--refill=no"]):
+        p = run(*words)
+        check(p.returncode == 0 and p.stdout == "", "%d %s" % (p.returncode, p.stdout))
 
 
 def nodes_must_agree_on_the_copies():
