@@ -13,6 +13,7 @@
 #include "names.h"
 #include "plan.h"
 #include "state.h"
+#include "wanted.h"
 #include <base/error.h>
 #include <base/size.h>
 #include <base/vec.h>
@@ -150,6 +151,10 @@ static int part_put(struct sink *s) {
 }
 
 static int record_note(struct sink *s, const struct entry *e) {
+    if (the_load.wanted) { /* the set has its lists already */
+        wanted_put(s->keys.data + e->key, e->klen, true);
+        return 0;
+    }
     if (s->origin->kind->numbered)
         pack_u64(&s->part, e->number);
     else
@@ -180,6 +185,10 @@ static int entry_refused(struct sink *s, const struct entry *e, int status) {
     char key[420], have[24];
     size_t there;
     int rc;
+    if (status == DDICT_EEXISTS && the_load.wanted) { /* of a later set, or put since */
+        wanted_put(s->keys.data + e->key, e->klen, false);
+        return 1;
+    }
     if (status == DDICT_EEXISTS) {
         rc = ddict_contains(the_load.d, s->keys.data + e->key, e->klen, &there, -1);
         if (rc == 1 && the_load.continued && there == e->vlen)
@@ -216,12 +225,13 @@ static int batch_put(struct sink *s) {
     for (unsigned i = 0; i < s->n; i++) {
         const struct entry *e = &s->entries[i];
         if (!e->there)
-            s->pairs[n++] = (struct ddict_pair){
-                .key = s->keys.data + e->key,
-                .klen = e->klen,
-                .val = s->values + e->value,
-                .vlen = e->vlen,
-                .flags = DDICT_TAG(e->tag) | (e->again || the_load.o->replace ? 0 : DDICT_NEW)};
+            s->pairs[n++] =
+                (struct ddict_pair){.key = s->keys.data + e->key,
+                                    .klen = e->klen,
+                                    .val = s->values + e->value,
+                                    .vlen = e->vlen,
+                                    .flags = DDICT_TAG(e->tag) | DDICT_LOADED |
+                                             (e->again || the_load.o->replace ? 0 : DDICT_NEW)};
     }
     if (n > 0)
         stored = ddict_put_many(the_load.d, s->pairs, n, -1);
@@ -272,6 +282,10 @@ static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t
     if (s->keys.bad)
         return no_memory();
     e->klen = s->keys.len - e->key;
+    if (the_load.wanted && !wanted_has(s->keys.data + e->key, e->klen)) {
+        s->keys.len = e->key;
+        return 0;
+    }
     if (size >= 0 && (uint64_t)size > the_load.manager_bytes) {
         char have[24];
         s->keys.len = e->key;
@@ -333,9 +347,21 @@ int sink_begin(struct sink *s, const char *name, size_t len, int64_t size) {
     return entry_begin(s, e, name, len, size);
 }
 
+/* In a refill. */
+static bool is_wanted(const char *name, size_t len) {
+    struct pack key = {0};
+    pack_bytes(&key, "s", 1);
+    pack_bytes(&key, the_load.o->prefix, strlen(the_load.o->prefix));
+    bool is = name_clean(&key, name, len) == 0 && !key.bad && wanted_has(key.data, key.len);
+    pack_free(&key);
+    return is;
+}
+
 bool sink_has(struct sink *s, const char *name, size_t len, int64_t size) {
     struct pack key = {0};
     size_t there = 0;
+    if (the_load.wanted)
+        return !is_wanted(name, len);
     if (!the_load.continued || the_load.o->replace || size < 0)
         return false;
     pack_bytes(&key, "s", 1);
@@ -414,8 +440,14 @@ int sink_add(struct sink *s, const void *bytes, size_t len) {
 
 int sink_end(struct sink *s, unsigned tag) {
     struct entry *e = &s->entries[s->n];
+    char name[420];
     e->tag = tag;
     e->vlen = s->used - e->value;
+    if (the_load.wanted && !wanted_fits(s->keys.data + e->key, e->klen, e->vlen)) {
+        key_text(s, e, name, sizeof name);
+        sink_cancel(s);
+        return sink_failed(s, name, strlen(name), "it has another size than when it was loaded");
+    }
     s->open = false;
     s->n++;
     return s->n == BATCH_ITEMS || s->used >= BATCH_BYTES ? sink_flush(s) : 0;
@@ -446,6 +478,8 @@ int sink_link(struct sink *s, const char *name, size_t len, const char *target, 
 static int done_put(struct sink *s) {
     struct pack head = {0};
     int rc = sink_flush(s);
+    if (the_load.wanted)
+        return rc == 0 ? wanted_unit_end(&s->links, &s->failures) : rc;
     if (rc == 0)
         rc = part_put(s);
     pack_u32(&head, DONE_VERSION);

@@ -48,6 +48,9 @@
 #define LOAD_ID_CAP      33
 #define LOAD_THREADS_MAX 64u
 
+struct load_plan;
+struct wanted;
+
 struct origin { /* a source */
     const char *text;
     const struct source_kind *kind;
@@ -76,8 +79,14 @@ struct load {
     char set[256];          /* its name */
     char id[LOAD_ID_CAP], run[LOAD_RUN_CAP];
     unsigned worker, workers;
-    bool continued; /* items that are there may be ours, of an earlier try */
+    char dictionary[33]; /* its number, hexadecimal */
+    bool refills;        /* the dictionary has --refill */
+    bool continued;      /* items that are there may be ours, of an earlier try */
     uint64_t units;
+    /* in a refill (refill.h), else NULL: the units, which are then not in the dictionary, and the
+     * records that are to be put */
+    const struct load_plan *plan;
+    struct wanted *wanted;
     uint64_t manager_bytes; /* no value is larger */
     struct figures figures;
     int stopped; /* atomic */

@@ -5,6 +5,8 @@ load_sources = client/load/batch_writer.c client/load/batch_writer.h client/load
   client/load/names.c client/load/names.h client/load/ownership.c \
   client/load/ownership.h client/load/pack.h client/load/plan.c client/load/plan.h \
   client/load/progress.c client/load/progress.h client/load/set.c client/load/set.h client/load/set_name.c client/load/set_name.h \
+  client/load/set_key.c client/load/set_key.h client/load/refill.c client/load/refill.h \
+  client/load/wanted.c client/load/wanted.h \
   client/load/signals.c client/load/signals.h client/load/state.c client/load/state.h \
   client/load/worker.c client/load/worker.h client/load/format/array.c client/load/format/array.h \
   client/load/format/array_file.c client/load/format/gunzip.c client/load/format/gunzip.h \

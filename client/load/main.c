@@ -8,6 +8,7 @@
 #include "leader.h"
 #include "load.h"
 #include "progress.h"
+#include "refill.h"
 #include "signals.h"
 #include "worker.h"
 #include <base/deal.h>
@@ -73,6 +74,7 @@ struct line {
     struct load_options o;
     const char *chdir;
     bool here;
+    const char *owners; /* of a refill; NULL: a load */
 };
 
 /* 0, or the exit code + 1. */
@@ -117,6 +119,10 @@ static int option_take(struct line *l, int c) {
         return 0;
     case 'w':
         o->run = optarg;
+        return 0;
+    case 'f': /* for ddictd */
+        l->owners = optarg;
+        o->json = o->report = o->quiet = true;
         return 0;
     case 'e':
         o->skip = strcmp(optarg, "skip") == 0;
@@ -257,10 +263,38 @@ static int workers_spread(const struct load_options *o) {
 
 /* --- */
 
+/* What does not depend on the load. 0 or a negative code. */
+static int dictionary_look(struct load *l) {
+    int rc = ddict_get_info(l->d, &l->info);
+    if (rc < 0)
+        return rc;
+    for (unsigned i = 0; i < sizeof l->info.id; i++)
+        snprintf(l->dictionary + 2 * i, 3, "%02x", l->info.id[i]);
+    l->refills = ddict_refills(l->d) == 1;
+    uint64_t most =
+        l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
+    l->manager_bytes =
+        most / deal_known(l->info.managers, l->info.nodes, ddict_keyed_nodes(l->d)).owners;
+    return 0;
+}
+
+static int refill_begin(const struct load_options *o, const char *owners) {
+    int rc = ddict_attach(&the_load.d, o->name, -1);
+    if (rc == 0)
+        rc = dictionary_look(&the_load);
+    if (rc < 0) {
+        dd_error(rc, "%s", ddict_errmsg());
+        return load_failed(rc);
+    }
+    rc = refill_run(owners);
+    ddict_detach(the_load.d);
+    return rc;
+}
+
 /* We are attached. Returns the exit code. */
 static int load_run(const struct load_options *o) {
     struct load *l = &the_load;
-    int rc = ddict_get_info(l->d, &l->info);
+    int rc = dictionary_look(l);
     l->workers = 1;
     if (rc == 0 && o->run) {
         snprintf(l->run, sizeof l->run, "%s", o->run);
@@ -269,11 +303,6 @@ static int load_run(const struct load_options *o) {
     } else {
         run_name(l->run);
     }
-    uint64_t most =
-        l->info.spill_bytes > l->info.total_bytes ? l->info.spill_bytes : l->info.total_bytes;
-    if (rc == 0)
-        l->manager_bytes =
-            most / deal_known(l->info.managers, l->info.nodes, ddict_keyed_nodes(l->d)).owners;
     l->origins = calloc(o->nsources, sizeof *l->origins);
     if (rc < 0 || !l->origins)
         return load_failed(rc < 0 ? rc : -ENOMEM);
@@ -281,15 +310,23 @@ static int load_run(const struct load_options *o) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option longs[] = {
-        {"help", no_argument, NULL, 'h'},         {"name", required_argument, NULL, 'N'},
-        {"prefix", required_argument, NULL, 'p'}, {"set", required_argument, NULL, 'S'},
-        {"as", required_argument, NULL, 'a'},     {"on-error", required_argument, NULL, 'e'},
-        {"replace", no_argument, NULL, 'r'},      {"json", no_argument, NULL, 'j'},
-        {"quiet", no_argument, NULL, 'q'},        {"threads", required_argument, NULL, 't'},
-        {"here", no_argument, NULL, 'H'},         {"anon", no_argument, NULL, 'A'},
-        {"chdir", required_argument, NULL, 'C'},  {"worker", required_argument, NULL, 'w'},
-        {"report", no_argument, NULL, 'R'},       {0}};
+    static const struct option longs[] = {{"help", no_argument, NULL, 'h'},
+                                          {"name", required_argument, NULL, 'N'},
+                                          {"prefix", required_argument, NULL, 'p'},
+                                          {"set", required_argument, NULL, 'S'},
+                                          {"as", required_argument, NULL, 'a'},
+                                          {"on-error", required_argument, NULL, 'e'},
+                                          {"replace", no_argument, NULL, 'r'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"threads", required_argument, NULL, 't'},
+                                          {"here", no_argument, NULL, 'H'},
+                                          {"anon", no_argument, NULL, 'A'},
+                                          {"chdir", required_argument, NULL, 'C'},
+                                          {"worker", required_argument, NULL, 'w'},
+                                          {"report", no_argument, NULL, 'R'},
+                                          {"refill", required_argument, NULL, 'f'},
+                                          {0}};
     struct line l = {.o.prefix = ""};
     int rc, c;
     oom_first();
@@ -306,6 +343,8 @@ int main(int argc, char **argv) {
             return rc - 1;
     the_load.o = &l.o;
     signals_block();
+    if (l.owners)
+        return refill_begin(&l.o, l.owners);
     rc = l.o.run ? sources_of_stdin(&l) : sources_of_line(&l, argc, argv);
     if (rc != 0)
         return rc;

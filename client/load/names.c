@@ -54,6 +54,14 @@ int names_add(struct names *n, uint64_t hash, uint64_t value, uint64_t *old) {
     return !is_new;
 }
 
+bool names_find(const struct names *n, uint64_t hash, uint64_t *value) {
+    hash |= (uint64_t)1 << 63;
+    const struct name *name = hashset_find(&n->set, &hash);
+    if (name)
+        *value = name->value;
+    return name != NULL;
+}
+
 void names_free(struct names *n) {
     if (n)
         hashset_free(&n->set);

@@ -16,6 +16,8 @@ struct names *names_new(void); /* NULL without memory */
 /* Add hash with the number value. 0: it was not in the set; 1: it was, its number was *old
  * (old may be NULL) and is now value; -ENOMEM with the sentence set. */
 int names_add(struct names *n, uint64_t hash, uint64_t value, uint64_t *old);
+/* Whether hash is in the set, and its number. Several threads may ask at once while none adds. */
+bool names_find(const struct names *n, uint64_t hash, uint64_t *value);
 void names_free(struct names *n);
 
 #endif

@@ -180,24 +180,31 @@ void load_plan_free(struct load_plan *p) {
     memset(p, 0, sizeof *p);
 }
 
-int unit_fetch(struct unit *unit, uint64_t n) {
-    size_t len;
-    memset(unit, 0, sizeof *unit);
-    int rc = state_get(the_load.id, "unit", (int64_t)n, -1, &unit->value, &len);
-    if (rc < 0)
-        return rc == DDICT_ENOKEY
-                   ? dd_error(rc, "unit %llu of the load is not in the dictionary any more",
-                              (unsigned long long)n)
-                   : rc;
-    struct unpack u = {.at = unit->value, .left = len};
+static int unit_read(struct unit *unit, const void *bytes, size_t len, uint64_t n) {
+    struct unpack u = {.at = bytes, .left = len};
     unit->source = unpack_u32(&u);
     unit->facts.read = unpack_u64(&u);
     unit->facts.items = (int64_t)unpack_u64(&u);
     unit->facts.bytes = (int64_t)unpack_u64(&u);
     unit->work = u.at;
     unit->len = u.left;
-    if (!u.bad && unit->source < the_load.o->nsources)
-        return 0;
-    free(unit->value);
-    return dd_error(-EBADMSG, "unit %llu of the load cannot be read", (unsigned long long)n);
+    return !u.bad && unit->source < the_load.o->nsources
+               ? 0
+               : dd_error(-EBADMSG, "unit %llu of the load cannot be read", (unsigned long long)n);
+}
+
+int unit_fetch(struct unit *unit, uint64_t n) {
+    size_t len;
+    memset(unit, 0, sizeof *unit);
+    if (the_load.plan)
+        return unit_read(unit, the_load.plan->unit[n].data, the_load.plan->unit[n].len, n);
+    int rc = state_get(the_load.id, "unit", (int64_t)n, -1, &unit->value, &len);
+    if (rc < 0)
+        return rc == DDICT_ENOKEY
+                   ? dd_error(rc, "unit %llu of the load is not in the dictionary any more",
+                              (unsigned long long)n)
+                   : rc;
+    if ((rc = unit_read(unit, unit->value, len, n)) < 0)
+        free(unit->value);
+    return rc;
 }

@@ -5,6 +5,7 @@
 #include "load.h"
 #include "names.h"
 #include "plan.h"
+#include "set_key.h"
 #include "state.h"
 #include <base/error.h>
 #include <base/vec.h>
@@ -12,10 +13,12 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <load/format/sources.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <xxhash.h>
 
 struct record {
@@ -139,8 +142,9 @@ static int link_failed(struct set_result *r, const uint8_t *key, size_t klen, co
 static int link_put(const uint8_t *key, size_t klen, const struct ddict_view *v, bool again,
                     struct set_result *r) {
     size_t there;
-    int rc = ddict_put(the_load.d, key, klen, v->data, v->len,
-                       DDICT_TAG(v->tag) | (again || the_load.o->replace ? 0 : DDICT_NEW), -1);
+    int rc = ddict_put(
+        the_load.d, key, klen, v->data, v->len,
+        DDICT_TAG(v->tag) | DDICT_LOADED | (again || the_load.o->replace ? 0 : DDICT_NEW), -1);
     if (rc != DDICT_EEXISTS)
         return rc < 0 ? load_error(rc) : 1;
     rc = ddict_contains(the_load.d, key, klen, &there, -1);
@@ -288,31 +292,12 @@ static void gathered_order(struct gathered *g, const struct source_kind *kind,
 
 /* --- into the dictionary --- */
 
-static size_t set_key(uint8_t *key, const char *name, const char *what, int64_t part) {
-    char number[24];
-    const char *text[4] = {"ddict.set", name, what, number};
-    size_t at = 1;
-    snprintf(number, sizeof number, "%" PRId64, part);
-    key[0] = 't';
-    for (int i = 0; i < (!what ? 2 : 4); i++) {
-        uint32_t len = htole32((uint32_t)strlen(text[i]) + 1);
-        memcpy(key + at, &len, sizeof len);
-        key[at + sizeof len] = i == 3 ? 'i' : 's';
-        memcpy(key + at + sizeof len + 1, text[i], strlen(text[i]));
-        at += sizeof len + 1 + strlen(text[i]);
-    }
-    return at;
-}
-
 static int set_put(const char *name, const char *what, int64_t part, const struct pack *value,
                    unsigned tag) {
-    uint8_t key[512];
     if (value->bad)
         return no_memory();
-    int rc =
-        ddict_put(the_load.d, key, set_key(key, name, what, part),
-                  value->data ? (const void *)value->data : "", value->len, DDICT_TAG(tag), -1);
-    return rc < 0 ? load_error(rc) : 0;
+    return set_piece_put(name, what, part, value->data ? (const void *)value->data : "", value->len,
+                         DDICT_TAG(tag));
 }
 
 static int part_put(const struct gathered *g, uint64_t part, bool numbered, const int64_t *labels) {
@@ -393,6 +378,24 @@ static int classes_make(const struct gathered *g, json_t *o, int64_t **labels, u
     return 0;
 }
 
+static json_int_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (json_int_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* What is needed to read the set again, beside the head's other members. It is of this dictionary:
+ * what another one saved, and was restored here, may have been changed there. */
+static json_t *refill_make(void) {
+    for (unsigned i = 0; i < the_load.o->nsources; i++)
+        if (!text_is_utf8((const uint8_t *)the_load.o->sources[i], strlen(the_load.o->sources[i])))
+            return NULL; /* JSON cannot hold its name */
+    if (!text_is_utf8((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix)))
+        return NULL;
+    return json_pack("{s:s,s:I,s:b}", "dictionary", the_load.dictionary, "time", now_ms(), "anon",
+                     the_load.o->anon);
+}
+
 static json_t *head_make(const struct load_plan *p, const struct gathered *g,
                          const struct set_result *r) {
     const struct source_kind *kind = the_load.origins[0].kind;
@@ -407,6 +410,8 @@ static json_t *head_make(const struct load_plan *p, const struct gathered *g,
                           (json_int_t)r->items, "bytes", (json_int_t)r->bytes, "parts",
                           (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered,
                           "skipped", (json_int_t)r->failed, "load", the_load.id);
+    if (o && the_load.refills)
+        json_object_set_new(o, "refill", refill_make());
     if (o && p->array) {
         json_t *shape = json_array();
         for (unsigned i = 0; i < p->ndim; i++)
@@ -502,7 +507,7 @@ int set_write(const struct load_plan *p, struct set_result *r) {
 /* --- an existing set --- */
 
 static int head_read(const char *name, json_t **o) {
-    uint8_t key[512];
+    uint8_t key[SET_KEY_CAP];
     struct ddict_view v;
     int rc = ddict_view(the_load.d, key, set_key(key, name, NULL, 0), &v, 0, -1);
     *o = NULL;
@@ -528,16 +533,15 @@ int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes) {
 
 int set_remove(const char *name) {
     static const char *const what[] = {"keys", "sizes", "labels"};
-    uint8_t key[512];
     json_t *o;
     int rc = head_read(name, &o);
     if (rc <= 0)
         return rc;
     int64_t parts = json_integer_value(json_object_get(o, "parts"));
     json_decref(o);
-    rc = ddict_del(the_load.d, key, set_key(key, name, NULL, 0), -1);
-    for (int64_t p = 0; p < parts && (rc == 0 || rc == DDICT_ENOKEY); p++)
-        for (unsigned i = 0; i < 3 && (rc == 0 || rc == DDICT_ENOKEY); i++)
-            rc = ddict_del(the_load.d, key, set_key(key, name, what[i], p), -1);
-    return rc == DDICT_ENOKEY || rc >= 0 ? 0 : load_error(rc);
+    rc = set_piece_remove(name, NULL, 0);
+    for (int64_t p = 0; p < parts && rc == 0; p++)
+        for (unsigned i = 0; i < 3 && rc == 0; i++)
+            rc = set_piece_remove(name, what[i], p);
+    return rc;
 }

@@ -22,10 +22,12 @@ static size_t part_add(uint8_t *key, size_t at, char letter, const char *text) {
     return at + sizeof len + 1 + strlen(text);
 }
 
-static size_t number_add(uint8_t *key, size_t at, int64_t n) {
+size_t tuple_text(uint8_t *key, size_t at, const char *text) {
+    return part_add(key, at, 's', text);
+}
+
+size_t tuple_number(uint8_t *key, size_t at, int64_t n) {
     char text[24];
-    if (n < 0)
-        return at;
     snprintf(text, sizeof text, "%" PRId64, n);
     return part_add(key, at, 'i', text);
 }
@@ -34,12 +36,13 @@ size_t state_key(void *key, const char *a, const char *b, int64_t n, int64_t i) 
     uint8_t *k = key;
     size_t at = 1;
     k[0] = 't';
-    at = part_add(k, at, 's', "ddict.load");
-    at = part_add(k, at, 's', a);
+    at = tuple_text(k, at, "ddict.load");
+    at = tuple_text(k, at, a);
     if (b)
-        at = part_add(k, at, 's', b);
-    at = number_add(k, at, n);
-    return number_add(k, at, i);
+        at = tuple_text(k, at, b);
+    if (n >= 0)
+        at = tuple_number(k, at, n);
+    return i >= 0 ? tuple_number(k, at, i) : at;
 }
 
 int load_error(int code) {
@@ -118,6 +121,13 @@ void load_fail(int code, const char *sentence) {
     if (first && the_load.d && the_load.run[0] != 0)
         state_put(the_load.run, "stop", -1, -1, text, strlen(text),
                   DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+}
+
+void load_forget(void) {
+    pthread_mutex_lock(&why_lock);
+    why_code = 0;
+    pthread_mutex_unlock(&why_lock);
+    __atomic_store_n(&the_load.stopped, 0, __ATOMIC_RELAXED);
 }
 
 int load_why(char *text, size_t cap) {

@@ -6,6 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Add an element, a str or an int, to a key that is a tuple and has `at` bytes, of which the first is
+ * 't'. The new length. */
+size_t tuple_text(uint8_t *key, size_t at, const char *text);
+size_t tuple_number(uint8_t *key, size_t at, int64_t n);
 /* Write the key ("ddict.load", a, b, n, i) to key, which has room for LOAD_KEY_CAP bytes. A NULL b
  * and negative numbers are left out. Returns its length. The other functions take the same a, b, n
  * and i. */
@@ -26,6 +30,8 @@ int state_del(const char *a, const char *b, int64_t n, int64_t i);
 void load_fail(int code, const char *sentence);
 /* Copy the first error's sentence into text. Returns its code; 0: there is none. */
 int load_why(char *text, size_t cap);
+/* Forget the first error: another set is read. No thread may run. */
+void load_forget(void);
 /* A call of libddict failed with code: its sentence becomes ours. Returns code. */
 int load_error(int code);
 

@@ -32,6 +32,10 @@ static int unit_claim(uint64_t *n) {
         uint64_t i = __atomic_fetch_add(&l->claimed, 1, __ATOMIC_RELAXED);
         if (i >= l->units || load_stopped())
             return 0;
+        if (l->plan) { /* nobody else reads */
+            *n = i;
+            return 1;
+        }
         *n = (i + l->units / l->workers * l->worker) % l->units;
         int rc = l->continued ? state_has(l->id, "done", (int64_t)*n) : 0;
         if (rc == 1)

@@ -115,3 +115,25 @@ int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
 const char *ddict_errmsg(void) {
     return "";
 }
+
+/* --- only of a refill, which reads no source that a load does not --- */
+
+unsigned ddict_owner(ddict_t *d, const void *key, size_t klen) {
+    return 0;
+}
+
+unsigned ddict_keyed_nodes(ddict_t *d) {
+    return 1;
+}
+
+int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
+                           ddict_iter_t **out, int timeout_ms) {
+    return DDICT_EGONE;
+}
+
+int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen) {
+    return DDICT_EGONE;
+}
+
+void ddict_iter_close(ddict_iter_t *it) {
+}

@@ -12,7 +12,7 @@ tests_local_replicas_client_LDADD = libddict.la
 LOCAL_TESTS = tests/local/basics.py tests/local/lifecycle.py tests/local/failures.py \
   tests/local/hung.py tests/local/wireup.py tests/local/outage.py tests/local/election.py tests/local/script.py \
   tests/local/record.py tests/local/report.py tests/local/meet.py tests/local/socket.sh \
-  tests/local/bench.py tests/local/peers.py tests/local/load.py tests/local/load_ends.py \
+  tests/local/bench.py tests/local/peers.py tests/local/load.py tests/local/load_ends.py tests/local/load_refill.py \
   tests/local/s3.py tests/local/save.py tests/local/strangers.py tests/local/between.py \
   tests/local/spill.py tests/local/spill_disk.py tests/local/turns.py tests/local/connections.py \
   tests/local/hugepages.py tests/local/keyed.py tests/local/transport.py tests/local/shadows.py

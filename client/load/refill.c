@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* refill.c - read lost items of loaded sets again, refill.h */
+#include "refill.h"
+
+#include "complain.h"
+#include "load.h"
+#include "names.h"
+#include "ownership.h"
+#include "plan.h"
+#include "set.h"
+#include "set_key.h"
+#include "set_name.h"
+#include "signals.h"
+#include "state.h"
+#include "wanted.h"
+#include "worker.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/size.h>
+#include <base/vec.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define TICK_MS 50
+
+struct lost_set {
+    char name[256];
+    json_t *head; /* its description; NULL: none is left */
+    uint64_t lost, items, bytes;
+    json_int_t time;          /* when it was loaded */
+    char why[LOAD_ERROR_MAX]; /* "": no error */
+};
+
+static struct refill {
+    bool *is_anew; /* [managers] */
+
+    struct names *there; /* hashes of the keys of all pieces and copies */
+    struct lost_set *sets;
+    size_t n, cap;
+    const struct load_options *asked; /* the command line's */
+} refill;
+
+static int no_memory(void) {
+    return dd_error(-ENOMEM, "out of memory");
+}
+
+/* The first reason is kept. */
+static void set_failed(struct lost_set *l, const char *why) {
+    if (l->why[0] == 0)
+        snprintf(l->why, sizeof l->why, "%s", why);
+}
+
+/* --- what is there: listing a key waits for nothing, asking for one that was lost would --- */
+
+static bool is_there(const uint8_t *key, size_t len) {
+    uint64_t unused;
+    return names_find(refill.there, XXH3_64bits(key, len), &unused);
+}
+
+static bool is_anew(const uint8_t *key, size_t len) {
+    return refill.is_anew[ddict_owner(the_load.d, key, len)];
+}
+
+/* The set of a piece or of a copy, whose key has the set's name behind head bytes. 0 or -ENOMEM. */
+static int set_note(const uint8_t *key, size_t len, size_t head) {
+    struct unpack u = {.at = key + head, .left = len - head};
+    size_t n, i = 0;
+    const char *name = unpack_text(&u, &n);
+    if (u.bad || n < 2 || *name != 's' || n > sizeof refill.sets->name)
+        return 0;
+    while (i < refill.n && (strlen(refill.sets[i].name) != n - 1 ||
+                            memcmp(refill.sets[i].name, name + 1, n - 1) != 0))
+        i++;
+    if (i < refill.n)
+        return 0;
+    if (VEC_ROOM(&refill.sets, &refill.cap, refill.n + 1, 16) < 0)
+        return no_memory();
+    struct lost_set *l = &refill.sets[refill.n++];
+    memset(l, 0, sizeof *l);
+    memcpy(l->name, name + 1, n - 1);
+    return 0;
+}
+
+static int keys_list(const char *head, size_t n) {
+    ddict_iter_t *it;
+    const void *key;
+    size_t len;
+    int rc = ddict_iter_open_prefix(the_load.d, -1, head, n, &it, -1);
+    if (rc < 0)
+        return load_error(rc);
+    while ((rc = ddict_iter_next(it, &key, &len)) == 1) {
+        rc = names_add(refill.there, XXH3_64bits(key, len), 0, NULL);
+        if (rc >= 0)
+            rc = set_note(key, len, n);
+        if (rc < 0)
+            break;
+    }
+    ddict_iter_close(it);
+    return rc == -ENOMEM ? no_memory() : rc < 0 ? load_error(rc) : 0;
+}
+
+/* --- descriptions --- */
+
+/* View a piece, or one of its copies. 1; 0: none is there; or negative. */
+static int piece_view(const char *name, const char *what, int64_t part, struct ddict_view *v) {
+    uint8_t key[SET_KEY_CAP];
+    size_t len = set_key(key, name, what, part);
+    for (unsigned c = 0; len > 0; c++) {
+        int rc = is_there(key, len) ? ddict_view(the_load.d, key, len, v, 0, -1) : DDICT_ENOKEY;
+        if (rc != DDICT_ENOKEY)
+            return rc < 0 ? load_error(rc) : 1;
+        len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
+    }
+    return 0;
+}
+
+/* Put those of a piece and its copies that are lost. 1, 0: none is left; or negative. */
+static int piece_restore(const char *name, const char *what, int64_t part) {
+    uint8_t key[SET_KEY_CAP];
+    struct ddict_view v;
+    int rc = piece_view(name, what, part, &v);
+    if (rc <= 0)
+        return rc;
+    size_t len = set_key(key, name, what, part);
+    for (unsigned c = 0; len > 0 && rc >= 0; c++) {
+        if (!is_there(key, len) && is_anew(key, len))
+            rc = ddict_put(the_load.d, key, len, v.data, v.len, DDICT_TAG(v.tag) | DDICT_NEW, -1);
+        if (rc == DDICT_EEXISTS)
+            rc = 0;
+        len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
+    }
+    ddict_release(&v);
+    return rc < 0 ? load_error(rc) : 1;
+}
+
+static json_int_t number_of(const struct lost_set *l, const char *member) {
+    return json_integer_value(json_object_get(l->head, member));
+}
+
+static bool is_true(const struct lost_set *l, const char *member) {
+    return json_is_true(json_object_get(l->head, member));
+}
+
+/* 1: the head is read; 0: none is left; or negative. */
+static int head_read(struct lost_set *l) {
+    struct ddict_view v;
+    int rc = piece_view(l->name, NULL, 0, &v);
+    if (rc <= 0)
+        return rc;
+    l->head = json_loadb(v.data, v.len, 0, NULL);
+    ddict_release(&v);
+    return l->head != NULL;
+}
+
+/* Whether the set can be read again: this dictionary loaded it, and kept how. */
+static bool is_ours(struct lost_set *l) {
+    const json_t *how = json_object_get(l->head, "refill");
+    const char *dictionary = json_string_value(json_object_get(how, "dictionary"));
+    if (!json_is_object(how) || !dictionary)
+        set_failed(l, "it was not put by `ddict load`, or the name of a source is not UTF-8");
+    else if (strcmp(dictionary, the_load.dictionary) != 0)
+        set_failed(l, "it was restored: its items may have been changed before they were saved");
+    else
+        l->time = json_integer_value(json_object_get(how, "time"));
+    return l->why[0] == 0;
+}
+
+/* The description is whole again. 0 or negative. */
+static int set_describe(struct lost_set *l) {
+    static const char *const what[] = {"sizes", "keys", "labels"};
+    const bool has[] = {true, !is_true(l, "numbered"), is_true(l, "labels")};
+    int rc = piece_restore(l->name, NULL, 0);
+    bool whole = rc == 1;
+    for (int64_t p = 0; p < number_of(l, "parts") && rc >= 0; p++)
+        for (unsigned i = 0; i < 3 && rc >= 0; i++)
+            if (has[i] && (rc = piece_restore(l->name, what[i], p)) == 0)
+                whole = false;
+    if (rc >= 0 && !whole)
+        set_failed(l, "a part of its description was lost with another node");
+    return rc < 0 ? rc : 0;
+}
+
+/* --- which items were lost --- */
+
+/* Items of a part. keys: NULL for a numbered set. */
+static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
+                     const struct ddict_view *keys, const struct ddict_view *sizes) {
+    const char *prefix = json_string_value(json_object_get(l->head, "prefix"));
+    struct unpack k = {.at = keys ? keys->data : NULL, .left = keys ? keys->len : 0},
+                  s = {.at = sizes->data, .left = sizes->len};
+    char text[LOAD_ERROR_MAX];
+    int rc = 0;
+    for (uint64_t i = (uint64_t)part * SET_PART; s.left > 0 && !k.bad && rc == 0; i++) {
+        size_t len = 0;
+        const char *key = text;
+        if (keys)
+            key = unpack_text(&k, &len);
+        else
+            len = (size_t)snprintf(text, sizeof text, "%c%.900s%" PRIu64, *prefix != 0 ? 's' : 'i',
+                                   prefix, i);
+        uint64_t size = unpack_u64(&s);
+        if (len > 0 && is_anew((const uint8_t *)key, len))
+            rc = wanted_add(w, key, len, size);
+    }
+    return k.bad || s.bad ? dd_error(-EBADMSG, "its description cannot be read") : rc;
+}
+
+static int items_want(const struct lost_set *l, struct wanted *w) {
+    int rc = 0;
+    for (int64_t p = 0; p < number_of(l, "parts") && rc >= 0; p++) {
+        struct ddict_view keys = {0}, sizes = {0};
+        bool numbered = is_true(l, "numbered");
+        rc = numbered ? 1 : piece_view(l->name, "keys", p, &keys);
+        if (rc == 1)
+            rc = piece_view(l->name, "sizes", p, &sizes);
+        if (rc == 1)
+            rc = part_want(l, w, p, numbered ? NULL : &keys, &sizes);
+        else if (rc == 0)
+            rc = dd_error(-ENODATA, "a part of its description is gone");
+        ddict_release(&keys);
+        ddict_release(&sizes);
+    }
+    return rc < 0 ? rc : 0;
+}
+
+/* --- reading a set --- */
+
+/* As the load had them. free() sources and origins. */
+static int options_make(const struct lost_set *l, struct load_options *o) {
+    const json_t *sources = json_object_get(l->head, "sources");
+    size_t n = json_array_size(sources);
+    *o = (struct load_options){
+        .name = refill.asked->name,
+        .prefix = json_string_value(json_object_get(l->head, "prefix")),
+        .set = l->name,
+        .as = json_string_value(json_object_get(l->head, "kind")),
+        .skip = true, /* the others count */
+        .json = true,
+        .report = true,
+        .quiet = true,
+        .anon = json_is_true(json_object_get(json_object_get(l->head, "refill"), "anon")),
+        .threads = refill.asked->threads,
+        .nsources = (unsigned)n};
+    o->sources = calloc(n + 1, sizeof *o->sources);
+    the_load.origins = calloc(n + 1, sizeof *the_load.origins);
+    if (!o->sources || !the_load.origins)
+        return no_memory();
+    for (size_t i = 0; i < n; i++)
+        if (!(o->sources[i] = json_string_value(json_array_get(sources, i))))
+            return dd_error(-EBADMSG, "its description cannot be read");
+    return n > 0 && o->prefix && o->as ? 0 : dd_error(-EBADMSG, "its description cannot be read");
+}
+
+/* All sources are as they were. */
+static int sources_check(const struct lost_set *l) {
+    const char *id = json_string_value(json_object_get(l->head, "load"));
+    int rc = sources_look();
+    if (rc == 0)
+        rc = take_id();
+    if (rc == 0 && (!id || strcmp(id, the_load.id) != 0))
+        rc = dd_error(-ESTALE, "%s%s has changed since it was loaded", the_load.o->sources[0],
+                      the_load.o->nsources > 1 ? ", or another source," : "");
+    return rc;
+}
+
+/* False: a thread hangs. */
+static bool units_read(void) {
+    struct load *l = &the_load;
+    l->claimed = 0;
+    l->ended = 0;
+    memset(&l->figures, 0, sizeof l->figures);
+    worker_start();
+    /* Acquire pairs with the release at the end of thread_run() (worker.c). */
+    while (__atomic_load_n(&l->ended, __ATOMIC_ACQUIRE) < l->nthreads && !load_stopped())
+        if (signals_wait(TICK_MS) != 0)
+            load_fail(-EINTR, "ended by a signal");
+    return worker_join();
+}
+
+static int link_restore(const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen) {
+    struct ddict_view v;
+    if (!wanted_has(key, klen) || wanted_is_there(key, klen) ||
+        (wanted_has(target, tlen) && !wanted_is_there(target, tlen)))
+        return 0;
+    int rc = ddict_view(the_load.d, target, tlen, &v, 0, -1);
+    if (rc < 0)
+        return rc == DDICT_ENOKEY ? 0 : load_error(rc);
+    rc = wanted_fits(key, klen, v.len) ? ddict_put(the_load.d, key, klen, v.data, v.len,
+                                                   DDICT_TAG(v.tag) | DDICT_LOADED | DDICT_NEW, -1)
+                                       : -ESTALE;
+    ddict_release(&v);
+    if (rc == 0 || rc == DDICT_EEXISTS)
+        wanted_put(key, klen, rc == 0);
+    return rc < 0 && rc != DDICT_EEXISTS && rc != -ESTALE ? load_error(rc) : 0;
+}
+
+static int links_restore(void) {
+    const struct pack *links = wanted_links(the_load.wanted);
+    struct unpack u = {.at = links->data, .left = links->len};
+    int rc = 0;
+    while (rc == 0 && u.left > 0 && !u.bad) {
+        size_t klen, tlen;
+        const char *key = unpack_text(&u, &klen), *target = unpack_text(&u, &tlen);
+        if (!u.bad)
+            rc = link_restore((const uint8_t *)key, klen, (const uint8_t *)target, tlen);
+    }
+    return rc;
+}
+
+/* Read the wanted records of the set of the_load.o. 0 or negative; -EDEADLK: a thread hangs. */
+static int set_read(const struct lost_set *l) {
+    struct load_plan plan = {0};
+    char why[LOAD_ERROR_MAX];
+    int rc = sources_check(l);
+    if (rc == 0 && (rc = load_plan_make(&plan)) == 0) {
+        the_load.plan = &plan;
+        the_load.units = plan.units;
+        if (!units_read())
+            return dd_error(-EDEADLK, "a read of a source hangs");
+        the_load.plan = NULL;
+        rc = load_why(why, sizeof why);
+        if (rc < 0)
+            dd_error(rc, "%s", why);
+        else
+            rc = links_restore();
+    }
+    load_plan_free(&plan);
+    load_forget();
+    return rc;
+}
+
+/* What could not be read: the first reason is that of the set. */
+static void set_judge(struct lost_set *l, const struct wanted *w, int rc) {
+    const struct pack *failures = wanted_failures(w);
+    struct unpack u = {.at = failures->data, .left = failures->len};
+    char text[LOAD_ERROR_MAX];
+    uint64_t missing;
+    size_t n;
+    l->lost = wanted_count(w);
+    l->items = wanted_done(w, &l->bytes, &missing);
+    if (missing == 0)
+        return;
+    const char *first = unpack_text(&u, &n);
+    if (rc < 0)
+        snprintf(text, sizeof text, "%s", dd_errmsg());
+    else
+        snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " items could not be read%s%.*s",
+                 missing, l->lost, n > 0 ? ": " : "", (int)(n < 700 ? n : 700), first);
+    set_failed(l, text);
+}
+
+/* 0; -EDEADLK: a thread hangs, which ends all. */
+static int set_refill(struct lost_set *l) {
+    struct load_options o = {0};
+    struct wanted *w = wanted_new();
+    int rc = !w ? no_memory() : items_want(l, w);
+    if (rc == 0 && wanted_count(w) > 0) {
+        rc = options_make(l, &o);
+        the_load.o = &o;
+        the_load.wanted = w;
+        if (rc == 0)
+            rc = set_read(l);
+        if (rc != -EDEADLK)
+            the_load.wanted = NULL;
+    }
+    if (w)
+        set_judge(l, w, rc);
+    if (rc == -EDEADLK)
+        return rc;
+    if (rc < 0)
+        set_failed(l, dd_errmsg());
+    the_load.o = refill.asked;
+    free(the_load.origins);
+    the_load.origins = NULL;
+    free(o.sources);
+    wanted_free(w);
+    return 0;
+}
+
+/* --- all sets --- */
+
+static int owners_read(const char *text) {
+    uint32_t nodes = the_load.info.nodes, keyed = ddict_keyed_nodes(the_load.d);
+    refill.is_anew = calloc(the_load.info.managers, sizeof *refill.is_anew);
+    if (!refill.is_anew)
+        return no_memory();
+    for (const char *at = text; *at != 0;) {
+        char word[16];
+        size_t n = strcspn(at, ",");
+        uint64_t owner;
+        snprintf(word, sizeof word, "%.*s", (int)(n < 15 ? n : 15), at);
+        if (count_parse(word, 0, the_load.info.managers - 1, &owner) < 0 || owner % nodes >= keyed)
+            return dd_error(-EINVAL, "--refill=%s: %s is no manager that owns keys", text, word);
+        refill.is_anew[owner] = true;
+        at += n + (at[n] == ',');
+    }
+    return *text != 0 ? 0 : dd_error(-EINVAL, "--refill: no manager");
+}
+
+/* The one that was loaded last comes first: what two sets have is put as it was. */
+static int later_compare(const void *a, const void *b) {
+    const struct lost_set *x = a, *y = b;
+    return x->time != y->time ? (x->time > y->time ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+static int sets_find(void) {
+    refill.there = names_new();
+    int rc = !refill.there ? no_memory() : keys_list(SET_KEY_HEAD, sizeof SET_KEY_HEAD - 1);
+    if (rc == 0)
+        rc = keys_list(SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1);
+    for (size_t i = 0; i < refill.n && rc == 0; i++) {
+        struct lost_set *l = &refill.sets[i];
+        rc = head_read(l);
+        if (rc == 0)
+            set_failed(l, "its description was lost with another node");
+        else if (rc == 1 && is_ours(l))
+            rc = set_describe(l);
+        rc = rc < 0 ? rc : 0;
+    }
+    if (rc == 0 && refill.n > 0)
+        qsort(refill.sets, refill.n, sizeof *refill.sets, later_compare);
+    return rc;
+}
+
+/* The exit code. */
+static int summary_print(double seconds) {
+    uint64_t items = 0, bytes = 0;
+    json_t *sets = json_array();
+    bool bad = !sets, failed = false;
+    for (size_t i = 0; i < refill.n && !bad; i++) {
+        struct lost_set *l = &refill.sets[i];
+        json_t *o = json_pack("{s:o,s:I,s:I,s:I}", "set", text_json(l->name, strlen(l->name)),
+                              "items", (json_int_t)l->items, "bytes", (json_int_t)l->bytes, "lost",
+                              (json_int_t)l->lost);
+        if (l->why[0] != 0)
+            json_object_set_new(o, "error", text_json(l->why, strlen(l->why)));
+        failed |= l->why[0] != 0;
+        items += l->items;
+        bytes += l->bytes;
+        bad = json_array_append_new(sets, o) < 0;
+    }
+    json_t *all = json_pack("{s:o,s:I,s:I,s:f}", "sets", sets, "items", (json_int_t)items, "bytes",
+                            (json_int_t)bytes, "seconds", seconds);
+    char *text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    bad |= !text || puts(text) == EOF || fflush(stdout) != 0;
+    free(text);
+    json_decref(all);
+    return bad || failed;
+}
+
+int refill_run(const char *owners) {
+    uint64_t began = clock_ns();
+    refill.asked = the_load.o;
+    the_load.workers = 1;
+    int rc = owners_read(owners);
+    if (rc == 0)
+        rc = sets_find();
+    for (size_t i = 0; i < refill.n && rc == 0; i++)
+        if (refill.sets[i].why[0] == 0)
+            rc = set_refill(&refill.sets[i]);
+    if (rc < 0 && rc != -EDEADLK) {
+        load_complain(dd_errmsg(), rc);
+        rc = 1;
+    } else {
+        rc = summary_print((double)(clock_ns() - began) / 1e9) | (rc != 0);
+    }
+    if (the_load.nthreads > 0) /* it hangs in a file system: only the end of the process stops it */
+        _exit(1);
+    for (size_t i = 0; i < refill.n; i++)
+        json_decref(refill.sets[i].head);
+    free(refill.sets);
+    free(refill.is_anew);
+    names_free(refill.there);
+    return rc;
+}

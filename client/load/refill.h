@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * refill.h - `ddict-load --refill=OWNER[,OWNER...]`: managers lost their keys with a node and began
+ * anew, empty; put again what loaded sets had there. ddictd starts it (runtime/supervisor/refill_child.h).
+ *
+ * Descriptions of sets come from their copies on other nodes (set_key.h). They say which items were
+ * lost; their sources are read for these alone. A set is left alone if its sources have changed since
+ * it was loaded. Nothing that is there is replaced: of two sets that had an item the one that was
+ * loaded later counts, and so does what programs have put since.
+ */
+#ifndef DDICT_LOAD_REFILL_H
+#define DDICT_LOAD_REFILL_H
+
+/* owners: as on the command line; the_load is attached. Prints {"sets": [{"set", "items", "bytes",
+ * "lost", "error"}], "items", "bytes", "seconds"} on stdout, "error" where there is one. The exit code: 1,
+ * some set's items are not all there. */
+int refill_run(const char *owners);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * set_key.h - the pieces of a set's description (SETS 2), and in a dictionary with --refill their
+ * copies (SETS 4): each is on another node than the piece itself, so that one is left when a node is
+ * lost. A piece is the head, whose `what` is NULL, or part `part` of its keys, sizes or labels.
+ */
+#ifndef DDICT_LOAD_SET_KEY_H
+#define DDICT_LOAD_SET_KEY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SET_KEY_CAP   512 /* bytes of a key */
+#define SET_COPIES    2u  /* of a piece, beside it, where there are so many other nodes */
+#define SET_KEY_HEAD  "t\x0a\0\0\0sddict.set"    /* how keys of pieces begin, FORMAT */
+#define SET_COPY_HEAD "t\x0d\0\0\0sddict.refill" /* and those of copies */
+
+/* Write the key of a piece; its length. */
+size_t set_key(uint8_t *key, const char *name, const char *what, int64_t part);
+/* Write the key of copy c = 0, 1, ... of a piece; its length, 0: there is no such copy. The nodes that
+ * managers began on count, so it stays the same. */
+size_t set_copy_key(uint8_t *key, const char *name, const char *what, int64_t part, unsigned c);
+/* Put a piece, and where the dictionary has --refill before it its copies. flags as in ddict_put().
+ * 0 or a negative code with the sentence set. */
+int set_piece_put(const char *name, const char *what, int64_t part, const void *value, size_t len,
+                  unsigned flags);
+/* Remove the copies of a piece, then itself. 0, also if there is none; or a negative code with the
+ * sentence set. */
+int set_piece_remove(const char *name, const char *what, int64_t part);
+
+#endif
