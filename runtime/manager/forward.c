@@ -148,7 +148,7 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
     struct peer *p = leader ? NULL : peer_get(m, to, &e);
     /* until those that were under way are sent again; with --replicas until it can be reached */
     if (!leader && !p && forwards_return(m) && !peer_is_gone(m, to) &&
-        (e == DDICT_ELOST || (m->setup->replicas && e != -ENOMEM)))
+        (e == DDICT_ELOST || (m->setup->survives && e != -ENOMEM)))
         return TAKE_STALL;
     if (!leader && !p)
         return forward_refuse(a, req, e, dd_strerror(e));

@@ -24,7 +24,7 @@ void manager_tell(struct manager *m, struct sup_msg *s) {
 }
 
 bool manager_may_serve(const struct manager *m) {
-    if (!m->setup->replicas)
+    if (!m->setup->survives)
         return true;
     uint64_t lease = __atomic_load_n(&m->setup->page->lease, __ATOMIC_ACQUIRE);
     struct timespec t;

@@ -155,7 +155,7 @@ static void peer_text(const struct peer *p, bool was_up, int code, char *text, s
 static void peer_retry_later(struct peer *p, int code) {
     struct manager *m = p->m;
     char text[256];
-    bool patient = p->where != SHADOW_NONE && (m->setup->replicas || p->vain <= DD_PEER_TRIES);
+    bool patient = p->where != SHADOW_NONE && (m->setup->survives || p->vain <= DD_PEER_TRIES);
     if (m->setup->ledger && patient &&
         timer_after(&m->timers, &p->retry, DD_PEER_TRY_MS * 1000000ull) == 0)
         return;
@@ -217,7 +217,7 @@ void peers_again(struct manager *m) {
 
 /* What is asked of it waits. */
 static void peer_is_away(struct peer *p) {
-    if (p->m->setup->replicas && !p->away_ns)
+    if (p->m->setup->survives && !p->away_ns)
         p->away_ns = p->m->now;
 }
 
@@ -410,7 +410,7 @@ static void peer_reap(struct peer *p) {
     p->vain = p->moved ? 0 : p->answered ? 1 : p->vain + 1;
     p->answered = p->moved = false;
     bool broken = p->down == DDICT_EPROTO; /* it would be so again */
-    bool patient = m->setup->replicas || p->vain <= DD_PEER_TRIES;
+    bool patient = m->setup->survives || p->vain <= DD_PEER_TRIES;
     bool again = !gone && (!m->setup->ledger || (patient && !broken));
     int code = p->down;
     p->down = 0;

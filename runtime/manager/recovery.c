@@ -346,7 +346,7 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     uint64_t now = clock_ns();
     if (req.type != MSG_FREEZE && e->deadline) /* otherwise it has no time */
         req.aux = e->deadline > now + 1000 ? (e->deadline - now) / 1000 : 1;
-    if (req.type == MSG_PUT && !e->id && (m->setup->replicas || !(req.flags & MSGF_APPEND))) {
+    if (req.type == MSG_PUT && !e->id && (m->setup->copies || !(req.flags & MSGF_APPEND))) {
         entry_commit(c, e, &req);
         return;
     }

@@ -340,7 +340,7 @@ static void notes_end(struct replica_primary *p) {
 void replica_primary_note(struct manager *m, struct ledger_entry *e) {
     struct replica_primary *p = m->primary;
     struct note *n;
-    if (!p && m->setup->replicas) /* it is a shadow that was promoted: the map is still to come */
+    if (!p && m->setup->copies) /* it is a shadow that was promoted: the map is still to come */
         p = primary_new(m);
     n = p ? malloc(sizeof *n) : NULL;
     if (n) {
@@ -710,7 +710,7 @@ static struct replica_primary *primary_new(struct manager *m) {
 
 int replica_primary_init(struct manager *m) {
     const struct manager_setup *s = m->setup;
-    if (!s->replicas || s->shadow || !deal_owns(&s->deal, s->id))
+    if (!s->copies || s->shadow || !deal_owns(&s->deal, s->id))
         return 0;
     if (!primary_new(m))
         return -ENOMEM;
@@ -780,7 +780,7 @@ void replica_primary_free(struct manager *m) {
 unsigned replica_copies(const struct manager *m) {
     const struct manager_setup *s = m->setup;
     const struct replica_primary *p = m->primary;
-    if (!s->replicas || !deal_owns(&s->deal, s->id))
+    if (!s->copies || !deal_owns(&s->deal, s->id))
         return 0;
     return p && m->flights && p->backup != SHADOW_NONE && p->whole && !p->lost ? 2 : 1;
 }

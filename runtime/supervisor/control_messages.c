@@ -77,7 +77,7 @@ static int lost_heard(struct supervisor *s, const struct control_said *m) {
     }
     if (!s->lost) {
         s->lost_memory = m->tag != 0;
-        s->cut_off = s->opt.replicas > 1 && m->aux == s->node_id; /* cut_off_tell() */
+        s->cut_off = survives_nodes(s) && m->aux == s->node_id; /* cut_off_tell() */
     }
     supervisor_lost(s, "%.*s", (int)(m->len < 400 ? m->len : 400), m->payload);
     if (m->aux < s->nodes)

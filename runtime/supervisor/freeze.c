@@ -309,7 +309,7 @@ void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m)
                                 .manager = mgr->id,
                                 .id = m->id,
                                 .state = m->status ? FREEZE_FROZEN : FREEZE_OPEN};
-        if (s->opt.replicas > 1 && !asks_put(&f->ours, &w)) {
+        if (survives_nodes(s) && !asks_put(&f->ours, &w)) {
             w.refused = 1;
             manager_answer(s, &w);
             return;

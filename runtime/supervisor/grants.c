@@ -179,7 +179,7 @@ void grants_decide(struct supervisor *s) {
 }
 
 int grants_init(struct supervisor *s) {
-    if (s->opt.replicas < 2 || (s->node_id == 0 && s->nodes < 3))
+    if (!survives_nodes(s) || (s->node_id == 0 && s->nodes < 3))
         return 0;
     struct grants *g = s->grants = calloc(1, sizeof *g);
     if (!g)

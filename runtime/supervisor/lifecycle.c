@@ -124,7 +124,7 @@ static void ready_begin(struct supervisor *s, const struct drain_wish *wish) {
 static unsigned orphan_ms(const struct supervisor *s) {
     if (control_decides(s))
         return 0;
-    return s->opt.replicas > 1 && s->reason != REASON_SIGNAL ? DD_TAKEOVER_MS : ORPHAN_MS;
+    return survives_nodes(s) && s->reason != REASON_SIGNAL ? DD_TAKEOVER_MS : ORPHAN_MS;
 }
 
 static void drain_time_set(struct supervisor *s, int wait_ms) {
@@ -292,7 +292,7 @@ static void over_begin(struct supervisor *s) {
     for (size_t i = 0; i < TIMER_N; i++)
         timer_clear(&s->timers, &s->lifecycle->timers[i].timer);
     /* without replicas the loss of node 0 is all that the starter hears */
-    if (s->cut_off || (s->opt.replicas > 1 ? !control_is_head(s) : s->node_id != 0))
+    if (s->cut_off || (survives_nodes(s) ? !control_is_head(s) : s->node_id != 0))
         return;
     if (s->was_ready) {
         report_print(s);

@@ -259,7 +259,7 @@ static unsigned managers_of(const struct supervisor *s, uint32_t node) {
 static void process_init(struct supervisor *s, struct local_manager *mgr, uint32_t number) {
     mgr->s = s;
     mgr->number = mgr->id = number;
-    if (s->opt.replicas > 1 && is_shadow(&s->deal, number)) {
+    if (survives_nodes(s) && is_shadow(&s->deal, number)) {
         mgr->shadow = true;
         mgr->id = shadow_owner(&s->deal, number);
     }
@@ -276,9 +276,9 @@ int managers_listen(struct supervisor *s) {
     if (n > DD_LOCAL_MANAGERS_MAX)
         return dd_error(-EINVAL, "%u managers on one node: at most %u can be", n,
                         DD_LOCAL_MANAGERS_MAX);
-    if (s->opt.replicas > 1 && node_has_keys(s))
+    if (has_copies(s) && node_has_keys(s))
         shadows = managers_of(s, from);
-    if (s->opt.replicas > 1)
+    if (survives_nodes(s))
         later = DD_LOCAL_MANAGERS_MAX;
     s->local = calloc(n + shadows + later, sizeof *s->local); /* none is moved later */
     if (!s->local)
@@ -367,7 +367,8 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
         memlimit_find(); /* ddictd's files of it are closed now */
     unmap_others(s, mgr);
     setup.id = mgr->id;
-    setup.replicas = s->opt.replicas > 1;
+    setup.survives = survives_nodes(s);
+    setup.copies = has_copies(s);
     setup.shadow = mgr->shadow;
     setup.fills = mgr->late;
     setup.managers = s->managers;
@@ -414,13 +415,13 @@ static int manager_make(struct supervisor *s, struct local_manager *mgr) {
         return dd_error(-errno, "no memory for the counters of %s", mgr->name);
     mgr->page = page;
     mgr->page->lease = UINT64_MAX;
-    if (s->opt.restarts > 0 || s->opt.replicas > 1) { /* by it proxies ask again, too */
+    if (s->opt.restarts > 0 || survives_nodes(s)) { /* by it proxies ask again, too */
         mgr->ledger = ledger_map();
         if (!mgr->ledger)
             return dd_error(-errno, "no memory for the ledger of %s", mgr->name);
     }
     /* with --replicas a shadow that takes its owner's place answers from them */
-    if ((s->opt.restarts > 0 && s->nodes > 1) || s->opt.replicas > 1) {
+    if ((s->opt.restarts > 0 && s->nodes > 1) || survives_nodes(s)) {
         page = mmap(NULL, s->managers * sizeof *mgr->results, PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (page == MAP_FAILED)

@@ -231,7 +231,7 @@ static uint32_t slot_of_port(const struct supervisor *s, uint32_t node, unsigned
     unsigned managers = s->managers / s->nodes + (node < s->managers % s->nodes ? 1 : 0);
     if (i < managers)
         return node + i * s->nodes;
-    if (s->opt.replicas < 2 || node >= s->deal.keyed)
+    if (!has_copies(s) || node >= s->deal.keyed)
         return UINT32_MAX;
     uint32_t owner = shadowed_node(&s->deal, node) + (i - managers) * s->nodes;
     return owner < s->managers ? s->managers + owner : UINT32_MAX;

@@ -20,11 +20,12 @@ int owner_map_init(struct supervisor *s) {
     if (!s->owner_map)
         return -ENOMEM;
     for (uint32_t i = 0; i < s->managers; i++)
-        s->owner_map[i] = (struct owner_place){
-            .primary = i,
-            .backup = deal_owns(&s->deal, i) ? shadow_of(&s->deal, i) : SHADOW_NONE,
-            .epoch = 1,
-            .whole = true};
+        s->owner_map[i] = (struct owner_place){.primary = i,
+                                               .backup = has_copies(s) && deal_owns(&s->deal, i)
+                                                             ? shadow_of(&s->deal, i)
+                                                             : SHADOW_NONE,
+                                               .epoch = 1,
+                                               .whole = has_copies(s)};
     return 0;
 }
 

@@ -132,7 +132,7 @@ static void line_child(struct supervisor *s, const struct unwritten_line *l, pid
     const struct record_writer *c = s->record_writer;
     const char *path = file_path(s, l->file);
     /* a node that was cut off may have written an end of its own */
-    bool decides = s->opt.replicas > 1 && control_decides(s) && !s->cut_off;
+    bool decides = survives_nodes(s) && control_decides(s) && !s->cut_off;
     bool torn = c->torn[l->file] || (c->follows[l->file] && last_line_is_cut(path));
     _exit(line_write(path, l->file == WRITE_RECORD, l->text, l->len, torn,
                      l->file == WRITE_RECORD && !decides));

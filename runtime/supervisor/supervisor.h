@@ -219,6 +219,14 @@ struct supervisor {
     struct attach_counts *attach_counts;
     struct note_pace strangers; /* refused by ddictd itself */
 };
+/* The dictionary goes on when a node is lost: there are leases, votes and a map of owners (PROTOCOL 13). */
+static inline bool survives_nodes(const struct supervisor *s) {
+    return s->opt.replicas > 1 || (s->opt.refill && s->nodes > 1);
+}
+/* ... as there are two copies of each value. */
+static inline bool has_copies(const struct supervisor *s) {
+    return s->opt.replicas > 1;
+}
 /* local[0 .. processes_n() - 1] are the managers and shadows of this node. */
 static inline unsigned processes_n(const struct supervisor *s) {
     return s->local_n + s->shadows_n;

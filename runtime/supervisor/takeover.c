@@ -29,7 +29,7 @@ bool takeover_waits(const struct supervisor *s) {
 }
 
 bool takeover_note_keep(struct supervisor *s, const struct note *n) {
-    if (s->opt.replicas < 2 || !s->was_ready || s->stage >= STAGE_ENDING || control_is_head(s) ||
+    if (!survives_nodes(s) || !s->was_ready || s->stage >= STAGE_ENDING || control_is_head(s) ||
         control_has_parent(s))
         return false;
     if (!takeover.notes)

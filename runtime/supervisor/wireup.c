@@ -41,7 +41,7 @@ static int deal_find(struct supervisor *s) {
     if (s->managers > DD_MANAGERS_MAX)
         return dd_error(-EINVAL, "%u managers with keys on %u of %u nodes make %u: at most %u",
                         s->deal.owners, keyed, s->nodes, s->managers, DD_MANAGERS_MAX);
-    if (s->opt.replicas > 1 && keyed < 2)
+    if (has_copies(s) && keyed < 2)
         return dd_error(-EINVAL, "%s=%u needs two nodes with keys: there is one",
                         option_rows[OPT_REPLICAS].name, s->opt.replicas);
     if (s->opt.refill && keyed < 2)
@@ -52,7 +52,7 @@ static int deal_find(struct supervisor *s) {
 
 /* Managers, and shadows of the start. */
 static uint32_t slots(const struct supervisor *s) {
-    return s->opt.replicas > 1 ? 2 * s->managers : s->managers;
+    return has_copies(s) ? 2 * s->managers : s->managers;
 }
 
 int wireup_place(struct supervisor *s) {
@@ -70,7 +70,7 @@ int wireup_place(struct supervisor *s) {
     }
     if ((e = deal_find(s)) < 0)
         return e;
-    if (s->opt.replicas > 1 && (e = owner_map_init(s)) < 0)
+    if (survives_nodes(s) && (e = owner_map_init(s)) < 0)
         return e;
     s->node_names = calloc(s->nodes, NODE_NAME_MAX);
     if (s->nodes > 1)
@@ -245,7 +245,7 @@ static int node_infos_apply(struct supervisor *s, void **infos, size_t *lens) {
         return e;
     for (uint32_t m = 0; s->peers && m < s->managers; m++)
         if ((e = peer_judge(s, m, "managers")) < 0 ||
-            (s->opt.replicas > 1 && deal_owns(&s->deal, m) &&
+            (has_copies(s) && deal_owns(&s->deal, m) &&
              (e = peer_judge(s, shadow_of(&s->deal, m), "shadows")) < 0))
             return e;
     return 0;
