@@ -77,7 +77,9 @@
  * is started again over its memory: a call that asks it takes some milliseconds longer, and has the
  * result that it would have had. Where that cannot be (restarts= in ddict.conf(5)), or a node is
  * lost, every call gives DDICT_ELOST within its deadline; when the dictionary has ended,
- * DDICT_EGONE. Views that are held stay readable until they are released. A manager that stands
+ * DDICT_EGONE. With --replicas=2 or --refill the dictionary outlives a lost node. With --refill a
+ * key that is not there, and may have been lost with a node, gives DDICT_ELOST, not DDICT_ENOKEY;
+ * other keys are as ever. Views that are held stay readable until they are released. A manager that stands
  * still for 10 s (stopped, or waiting for a disk) counts as lost.
  *
  * A process that overwrites this library's memory can break a rule of the managers. They then take

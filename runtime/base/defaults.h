@@ -414,6 +414,10 @@
 /* new backups that are filled at once from or on a node */
 #define DD_COPIES_AT_ONCE 2u
 
+/* --- --refill (PROTOCOL 13) --- */
+/* keys of an owner that began anew that are known to have been removed since: 8 to 22 bytes each */
+#define DD_ANEW_KEYS_MAX (1u << 20)
+
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
  * a request to its end, and asks it again; more than --restarts may be */
 #define DD_PEER_TRIES 20

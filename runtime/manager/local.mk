@@ -35,6 +35,7 @@ libmanager_a_SOURCES = runtime/manager/answers.c runtime/manager/answers.h runti
   runtime/manager/replica_flight.c runtime/manager/replica_flight.h \
   runtime/manager/replica_primary.c runtime/manager/replica_primary.h \
   runtime/manager/requester.h runtime/manager/requester_end.c runtime/manager/requester_end.h \
+  runtime/manager/anew.c runtime/manager/anew.h \
   runtime/manager/requests.c runtime/manager/requests.h runtime/manager/rma_export.c \
   runtime/manager/rma_export.h runtime/manager/rma_read.c runtime/manager/rma_read.h \
   runtime/manager/rooms.c runtime/manager/rooms.h runtime/manager/stats.c runtime/manager/stats.h \

@@ -6,6 +6,7 @@
  */
 #include "main_loop.h"
 
+#include "anew.h"
 #include "aside.h"
 #include "cache.h"
 #include "forward.h"
@@ -149,8 +150,11 @@ static void map_take(struct manager *m, const struct sup_msg *s) {
         peer_moved(m, (uint32_t)s->id, s->pid, (uint16_t)s->used_bytes);
     else if (replica_backup_is(m))
         replica_backup_map(m, s);
-    if (s->id == m->setup->id && !replica_backup_is(m))
-        replica_primary_map(m, s);
+    if (s->id != m->setup->id || replica_backup_is(m))
+        return;
+    replica_primary_map(m, s);
+    if (s->pid == m->setup->identity.self)
+        anew_map(m, s);
 }
 
 static void sup_take(struct manager *m, const struct sup_msg *s, int *fds, int nfds) {
@@ -320,6 +324,8 @@ bool manager_work(struct manager *m) {
     rooms_turn(m);
     worked |= peer_servers_later(m) | replica_backup_turn(m);
     worked |= waiters_turn(m) | subscriptions_turn(m);
+    if (m->anew)
+        worked |= anew_turn(m);
     if (m->primary)
         worked |= replica_primary_turn(m);
     if (m->shut)
@@ -434,11 +440,12 @@ int manager_open(struct manager *m) {
     m->unstall.fire = unstall_fire;
     m->late.fire = late_fire;
     m->sup = (struct io_handler){.fd = s->sup_fd, .ready = sup_ready};
-    if ((e = waiters_init(m)) < 0 || (e = queues_init(m)) < 0 || (e = subscriptions_init(m)) < 0 ||
-        (e = forwards_init(m)) < 0 || (e = transit_init(m)) < 0 ||
-        (e = peers_init(m, &forward_peer_ops)) < 0 || (e = rma_exports_init(m)) < 0 ||
-        (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 || (e = freeze_init(m)) < 0 ||
-        (e = replica_backup_init(m)) < 0 || (e = replica_primary_init(m)) < 0)
+    if ((e = waiters_init(m)) < 0 || (e = anew_init(m)) < 0 || (e = queues_init(m)) < 0 ||
+        (e = subscriptions_init(m)) < 0 || (e = forwards_init(m)) < 0 ||
+        (e = transit_init(m)) < 0 || (e = peers_init(m, &forward_peer_ops)) < 0 ||
+        (e = rma_exports_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 ||
+        (e = freeze_init(m)) < 0 || (e = replica_backup_init(m)) < 0 ||
+        (e = replica_primary_init(m)) < 0)
         return e;
     if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0)
         return e;
@@ -478,6 +485,7 @@ void manager_close(struct manager *m) {
     transit_free(m);
     forwards_free(m);
     waiters_free(m);
+    anew_free(m);
     queues_free(m);
     subscriptions_free(m);
     timers_free(&m->timers);

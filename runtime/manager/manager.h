@@ -14,6 +14,7 @@
  *     requests       who owns the key, what is asked; requester_end: undoes all of a requester
  *        |
  *        +-- queues, waiters, subscriptions, freeze, prefetch, probe, stats
+ *        |   anew: keys that were lost
  *        |
  *        +-- forwards     parked, forward, stream_in: to another manager, by peer_client, rma_read
  *        |                cache, transit: room for values of other nodes
@@ -38,6 +39,7 @@
  *                                                      last piece is taken
  *     ... or its requester reads it   rma_export.c     struct rma_export, likewise
  *     waits for its key               waiters.c        struct waiter    (each with a struct
+ *     ... that may be read again      anew.c           struct hold
  *     waits for room in a queue       queues.c         struct push       pending: its deadline,
  *     waits for events                subscriptions.c  struct listener   CANCEL; pending.c)
  *     waits for the backup            replica_flight.c struct flight, likewise
@@ -230,6 +232,7 @@ struct manager {
     /* forwards without an answer: the manager spins a little for them */
     unsigned peers_busy;
     struct waiters *waiters;
+    struct anew *anew; /* of a shadow */
     struct queues *queues;
     /* of the request that is taken again, or whose value has just come in pieces: its own if it
      * waits */

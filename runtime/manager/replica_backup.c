@@ -612,15 +612,28 @@ static void promotion_refuse(struct manager *m) {
     __atomic_store_n(&m->stopping, true, __ATOMIC_RELAXED);
 }
 
-static void backup_promote(struct replica_backup *b) {
+static void backup_promote(struct replica_backup *b, bool anew) {
     struct manager *m = b->m;
+    uint64_t before = anew ? b->epoch * VERSIONS_ANEW : store_header(m->store)->version;
     in_free_all(b);
     b->serves = true;
-    store_version_reach(m->store, store_header(m->store)->version + VERSIONS_ANEW);
+    store_version_reach(m->store, before + VERSIONS_ANEW);
     subscriptions_anew(m, b->epoch);
     peer_server_take_over(m);
-    log_line(LOG_LVL_WARN, "the backup of manager %u on %s serves its keys from now on",
+    log_warn(anew ? "the keys of manager %u begin anew on %s"
+                  : "the backup of manager %u on %s serves its keys from now on",
              m->setup->id, m->setup->node);
+}
+
+/* It begins empty, or with what a life before had: but not with a part of a copy. */
+static void anew_promote(struct replica_backup *b) {
+    struct manager *m = b->m;
+    if (m->setup->page->filling && all_drop(m) < 0) {
+        promotion_refuse(m);
+        return;
+    }
+    m->setup->page->filling = false;
+    backup_promote(b, true);
 }
 
 void replica_backup_map(struct manager *m, const struct sup_msg *s) {
@@ -632,7 +645,9 @@ void replica_backup_map(struct manager *m, const struct sup_msg *s) {
     b->backup = s->room;
     if (b->primary == m->setup->identity.self) {
         if (is_whole(m))
-            backup_promote(b);
+            backup_promote(b, false);
+        else if (sup_map_keys(s) >= OWNER_REFILLING)
+            anew_promote(b);
         else
             promotion_refuse(m);
         return;

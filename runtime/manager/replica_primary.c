@@ -724,7 +724,7 @@ static void primary_row(struct replica_primary *p, const struct sup_msg *s, bool
     p->epoch = s->count;
     p->backup = has ? s->room : SHADOW_NONE;
     p->port = (uint16_t)s->total_bytes;
-    p->whole = s->status == 1;
+    p->whole = sup_map_whole(s);
     p->lost = !has;
     p->heard_ns = timers_now(&p->m->timers);
     if (p->conn)
@@ -735,7 +735,7 @@ static void primary_row(struct replica_primary *p, const struct sup_msg *s, bool
 
 void replica_primary_map(struct manager *m, const struct sup_msg *s) {
     bool serves = s->pid == m->setup->identity.self,
-         has = serves && s->room != SHADOW_NONE && (s->status == 1 || s->total_bytes != 0);
+         has = serves && s->room != SHADOW_NONE && (sup_map_whole(s) || s->total_bytes != 0);
     if (m->primary ? s->count <= m->primary->epoch : !has)
         return;
     struct replica_primary *p = m->primary ? m->primary : primary_new(m);

@@ -6,6 +6,7 @@
  */
 #include "requests.h"
 
+#include "anew.h"
 #include "answers.h"
 #include "cache.h"
 #include "forward.h"
@@ -108,6 +109,8 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
         return;
     if (e == 0)
         e = store_commit(m->store, ref, mode, &version);
+    if (e == DDICT_ENOKEY && m->anew && anew_missing(a, req, ref->item->key, hash, ref, began))
+        return;
     if (e < 0) {
         put_failed(a, req, ref, e);
         return;
@@ -241,6 +244,8 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
     if (!pop)
         return 0;
     m->count->deletes++;
+    if (m->anew)
+        anew_removed(m, hash);
     requester_taken(a, req->id);
     subscriptions_del(m, key, req->key_len);
     if (next.item)
@@ -264,6 +269,8 @@ static int take_get(struct requester *a, const struct request *q) {
             requester_reply(a, m, -ENOMEM, NULL);
         return TAKE_DONE;
     }
+    if (a->m->anew && anew_missing(a, m, q->key, q->hash, NULL, clock_ns()))
+        return TAKE_DONE;
     if (m->type != MSG_HEAD)
         a->m->count->misses++;
     requester_reply(a, m, DDICT_ENOKEY, NULL);
@@ -286,11 +293,15 @@ static int take_del(struct requester *a, const struct request *q) {
     int e = a->m->flights ? del_sent(a, q, began) : 0;
     if (e == 0)
         e = store_remove(a->m->store, q->key, m->key_len, NULL);
+    if (e == DDICT_ENOKEY && a->m->anew && anew_missing(a, m, q->key, q->hash, NULL, began))
+        return TAKE_DONE;
     if (e < 0 && !flight_fails(a->m, m))
         request_failed(a, m, e);
     if (e != 0)
         return TAKE_DONE;
     a->m->count->deletes++;
+    if (a->m->anew)
+        anew_removed(a->m, q->hash);
     if (faults.on)
         faults_step(STEP_CHANGED);
     requester_changed(a, m->id, 0, NULL);
@@ -410,6 +421,8 @@ static int take_clear(struct requester *a, const struct request *q) {
     requester_taken(a, q->m->id);
     subscriptions_clear(a->m);
     queues_clear(a->m);
+    if (a->m->anew)
+        anew_cleared(a->m);
     a->m->now = clock_ns();
     return TAKE_DONE;
 }

@@ -9,6 +9,7 @@
 
 #include <base/stats.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum sup_type {
@@ -47,7 +48,8 @@ enum sup_type {
     /* To all managers and shadows, at each change of the map, and to a later life before GO, where a
      * row is not as at the start: id: owner, count: epoch, pid: number of its primary (base/shadow.h),
      * room: of its backup, or SHADOW_NONE; used_bytes, total_bytes: ports of the two, 0: as its
-     * peer_address says, or, of the backup, it does not listen yet; status: 1: the backup is whole. At
+     * peer_address says, or, of the backup, it does not listen yet; status: 1: the backup is whole,
+     * and 2 * enum owner_keys; where that is not OWNER_KEPT text: the name of the node they were lost with. At
      * the start each owner is its own primary, its shadow the backup, whole, and the epoch is 1. Who
      * becomes a primary by it serves from then on. pid SHADOW_NONE: id owns no keys, and is gone with
      * its node. */
@@ -57,6 +59,14 @@ enum sup_type {
     SUP_BACKUP_LOST,
     /* of a primary. id: owner, count: epoch: its backup has all. A MAP with status 1 follows */
     SUP_COPIED
+};
+
+enum owner_keys { /* with --refill, what has become of the keys of an owner */
+                  OWNER_KEPT,
+                  OWNER_LOST, /* its primary is gone, and there was no copy: the backup of the row is
+                               * the process that is to begin anew, once it has started */
+                  OWNER_REFILLING, /* its primary began anew, empty; sources are being read again */
+                  OWNER_REFILLED   /* ... and have been, as far as that could be */
 };
 
 struct sup_msg {
@@ -69,6 +79,14 @@ struct sup_msg {
     char text[256];
     struct manager_stats stats; /* sent only with STATS_REPLY */
 };
+
+/* Of SUP_MAP. */
+static inline bool sup_map_whole(const struct sup_msg *m) {
+    return m->status & 1;
+}
+static inline enum owner_keys sup_map_keys(const struct sup_msg *m) {
+    return (enum owner_keys)(m->status >> 1);
+}
 
 /* 0, -EAGAIN (non-blocking and full), or a negative code. */
 int sup_send(int fd, const struct sup_msg *m, const int *fds, int nfds);

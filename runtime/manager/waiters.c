@@ -10,6 +10,7 @@
  */
 #include "waiters.h"
 
+#include "anew.h"
 #include "answers.h"
 #include "manager.h"
 #include "pending.h"
@@ -137,19 +138,25 @@ static void waiter_free(struct waiter *w) { /* frees its key, too, with the last
         awaited_free(m, k);
 }
 
-static void waiter_refuse(struct pending *p, int status) {
+static void waiter_answer(struct pending *p, int status, const char *text) {
     pending_answers(p);
-    requester_reply(p->requester, &p->req, status, NULL);
+    requester_reply(p->requester, &p->req, status, text);
     waiter_free((struct waiter *)(void *)p);
 }
 
+static void waiter_refuse(struct pending *p, int status) {
+    waiter_answer(p, status, NULL);
+}
+
 static void waiter_late(struct pending *p) {
+    const struct awaited *k = ((struct waiter *)(void *)p)->key;
     /* The value came in time; one of the next turns answers. */
-    if (((struct waiter *)(void *)p)->key->woken)
+    if (k->woken)
         return;
     if (p->req.type != MSG_HEAD)
         p->requester->m->count->misses++;
-    waiter_refuse(p, -ETIMEDOUT);
+    const char *lost = anew_lost(p->requester->m, k->hash);
+    waiter_answer(p, lost ? DDICT_ELOST : -ETIMEDOUT, lost);
 }
 
 static const struct pending_ops waiter_ops = {.late = waiter_late, .refuse = waiter_refuse};
@@ -234,6 +241,8 @@ void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t
     struct awaited *k = m->waiters->keys ? awaited_find(m, key, key_len, hash) : NULL;
     while (k && !(m->flights && flights_busy(m, key, key_len, hash)))
         k = share_spent(m) ? wake_later(m, k) : wake_first(m, k);
+    if (m->anew)
+        anew_put(m, key, key_len, hash);
 }
 
 bool waiters_turn(struct manager *m) {

@@ -280,10 +280,10 @@ static unsigned patience_ms(const struct ctl_conn *cc) {
     const struct supervisor *s = cc->s;
     if (cc->slowed)
         return DD_PEER_SLOWED_MS;
-    return cc->votes || (cc == s->control->parent ? election_can_lose(s, cc->node)
-                                                  : coordinator_can_lose(s, cc->node))
-               ? DD_LEASE_WAIT_MS
-               : DD_PEER_LOST_MS;
+    bool can_lose = cc == s->control->parent ? election_can_lose(s, cc->node)
+                                             : coordinator_can_lose(s, cc->node);
+    return cc->votes || (can_lose && coordinator_can_spare(s, cc->node)) ? DD_LEASE_WAIT_MS
+                                                                         : DD_PEER_LOST_MS;
 }
 
 /* It is silent. */

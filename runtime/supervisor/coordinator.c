@@ -6,6 +6,7 @@
 #include "election.h"
 #include "held_map.h"
 #include "life_events.h"
+#include "new_backup.h"
 #include "owner_map.h"
 #include "save_passes.h"
 #include "startup_output.h"
@@ -36,7 +37,8 @@ bool coordinator_is_lost(const struct supervisor *s, uint32_t node) {
 
 bool coordinator_all_served(const struct supervisor *s) {
     for (uint32_t i = 0; s->coordinator && i < s->managers; i++)
-        if (deal_owns(&s->deal, i) && coordinator_is_lost(s, s->owner_map[i].primary % s->nodes))
+        if (deal_owns(&s->deal, i) && (s->owner_map[i].keys == OWNER_LOST ||
+                                       coordinator_is_lost(s, s->owner_map[i].primary % s->nodes)))
             return false;
     return true;
 }
@@ -76,7 +78,7 @@ static void lease_over(struct timer *t) {
     char why[256];
     if (s->stage >= STAGE_ENDING)
         return;
-    if (gone < s->managers) { /* its backup was given up meanwhile */
+    if (gone < s->managers && !s->opt.refill) { /* its backup was given up meanwhile */
         keys_gone(s, node, gone);
         return;
     }
@@ -84,14 +86,19 @@ static void lease_over(struct timer *t) {
         struct owner_place p = *owner_map_next(s, i);
         if (!deal_owns(&s->deal, i) || !is_on(s, p.primary, node))
             continue;
+        if (!has_copy(s, &p)) {
+            snprintf(why, sizeof why, "node %s is lost", node_name(s, node));
+            owner_map_lose(s, i, why);
+            continue;
+        }
         snprintf(
             why, sizeof why,
             "the keys of manager %u are served by node %s, without a second copy: node %s is lost",
             i, node_name(s, p.backup % s->nodes), node_name(s, node));
-        struct owner_place to = {
-            .primary = p.backup, .primary_port = p.backup_port, .backup = SHADOW_NONE};
+        struct owner_place to = owner_place_promoted(&p);
         owner_map_change(s, i, &to, why);
     }
+    new_backups_look(s);
 }
 
 void coordinator_counts(struct supervisor *s) {
@@ -109,7 +116,11 @@ static void backups_drop(struct supervisor *s, uint32_t node) {
 
 bool coordinator_can_lose(const struct supervisor *s, uint32_t node) {
     return s->coordinator && control_decides(s) && s->stage >= STAGE_READY &&
-           gone_find(s, node) == s->managers;
+           (s->opt.refill || gone_find(s, node) == s->managers);
+}
+
+bool coordinator_can_spare(const struct supervisor *s, uint32_t node) {
+    return s->coordinator && s->stage >= STAGE_READY && gone_find(s, node) == s->managers;
 }
 
 /* Nothing is served by its backups before: of who decided before us we do not know which leases it

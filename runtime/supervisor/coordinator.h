@@ -9,8 +9,10 @@
 #include "supervisor.h"
 
 int coordinator_init(struct supervisor *s); /* -ENOMEM */
-/* The dictionary could go on without this node: nothing is there alone. */
+/* We decide, and the dictionary could go on without this node. */
 bool coordinator_can_lose(const struct supervisor *s, uint32_t node);
+/* No keys are there alone. */
+bool coordinator_can_spare(const struct supervisor *s, uint32_t node);
 /*
  * Node `node` was lost; how: for the sentence, heard: when anything came from it last, by our
  * timers. True: the dictionary goes on without it. Its backups are dropped now; what it was the

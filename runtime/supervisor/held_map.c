@@ -103,7 +103,9 @@ void *held_map_pack(const struct supervisor *s, const struct map_state *m, size_
                                         .backup = p->backup,
                                         .primary_port = p->primary_port,
                                         .backup_port = p->backup_port,
-                                        .whole = p->whole}};
+                                        .whole = p->whole,
+                                        .keys = (uint8_t)p->keys,
+                                        .lost_node = (uint16_t)p->lost_node}};
         memcpy(at, &r, sizeof r);
     }
     memcpy(at, m->nodes, s->nodes);
@@ -113,11 +115,10 @@ void *held_map_pack(const struct supervisor *s, const struct map_state *m, size_
 
 static bool row_makes_sense(const struct supervisor *s, uint32_t owner, const struct map_word *w) {
     uint32_t end = shadow_end(&s->deal);
-    if (w->primary >= end || shadow_owner(&s->deal, w->primary) != owner)
-        return false;
-    return w->backup == SHADOW_NONE ||
-           (w->backup < end && shadow_owner(&s->deal, w->backup) == owner &&
-            w->backup % s->nodes != w->primary % s->nodes);
+    return w->primary < end && (w->backup < end || w->backup == SHADOW_NONE) &&
+           shadow_owner(&s->deal, w->primary) == owner && w->keys <= OWNER_REFILLED &&
+           w->lost_node < s->nodes &&
+           (w->backup == SHADOW_NONE || shadow_owner(&s->deal, w->backup) == owner);
 }
 
 int held_map_unpack(const struct supervisor *s, struct map_state *m, const void *bytes,
@@ -140,6 +141,8 @@ int held_map_unpack(const struct supervisor *s, struct map_state *m, const void 
                                           .primary_port = r.word.primary_port,
                                           .backup_port = r.word.backup_port,
                                           .whole = r.word.whole,
+                                          .keys = (enum owner_keys)r.word.keys,
+                                          .lost_node = r.word.lost_node,
                                           .epoch = r.epoch};
     }
     memcpy(m->nodes, at, s->nodes);
@@ -305,8 +308,8 @@ int held_map_init(struct supervisor *s) {
     h->s = s;
     h->propose.run = propose_run;
     if (packed_size(s) > DD_MSG_INLINE)
-        return dd_error(-E2BIG, "--replicas=2 with %u managers on %u nodes: that is too many",
-                        s->managers, s->nodes);
+        return dd_error(-E2BIG, "%s with %u managers on %u nodes: that is too many",
+                        has_copies(s) ? "--replicas=2" : "--refill", s->managers, s->nodes);
     h->lost = calloc(s->nodes, sizeof *h->lost);
     h->holders = calloc(s->nodes, sizeof *h->holders);
     h->drops = calloc(s->managers, sizeof *h->drops);

@@ -22,13 +22,15 @@
  * a backup was whole for a while. Times are of our timers. */
 struct tries {
     uint32_t primary;
+    bool anew; /* to make a process that begins anew; that is over with the first one that starts */
     unsigned n;
-    bool said;        /* a line of the record has told why one could not be */
-    uint64_t missing; /* since then there is no whole backup; 0: there is */
-    uint64_t whole;   /* since then there was one, before */
-    uint64_t next;    /* not before */
-    uint64_t asked;   /* since then its node is to start it */
-    uint8_t *on;      /* [nodes], tries there; NULL: none */
+    bool said;                     /* a line of the record has told why one could not be */
+    uint64_t missing;              /* since then there is no whole backup; 0: there is */
+    uint64_t whole;                /* since then there was one, before */
+    uint64_t next;                 /* not before */
+    uint64_t asked;                /* since then its node is to start it */
+    uint8_t *on;                   /* [nodes], tries there; NULL: none */
+    char why[OWNER_MAP_WHY + 128]; /* anew: of the last that failed */
 };
 struct node_load {   /* at who decides, of a node */
     uint32_t copies; /* of keys, as primary or backup */
@@ -137,7 +139,7 @@ static bool here_look(struct supervisor *s, uint32_t owner) {
     struct here *h = &s->new_backups->here[owner];
     uint64_t epoch = row->epoch;
     /* also when its backup was dropped meanwhile: then these keys are gone, and all are told */
-    h->gone = h->gone && row->primary == h->number;
+    h->gone = h->gone && row->primary == h->number && row->keys != OWNER_LOST;
     if (h->gone) {
         say(s, MSG_CTL_PRIMARY_LOST, primary_lost_heard, owner, epoch, h->why, strlen(h->why));
         return true;
@@ -164,8 +166,8 @@ void new_backup_copied(struct supervisor *s, uint32_t owner, uint64_t epoch) {
 bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
     const struct owner_place *row = s->owner_map ? &s->owner_map[owner] : NULL;
     struct here *h = row && s->new_backups ? &s->new_backups->here[owner] : NULL;
-    if (!h || s->stage < STAGE_READY || s->stage >= STAGE_ENDING || row->backup == SHADOW_NONE ||
-        !row->whole)
+    if (!h || s->stage < STAGE_READY || s->stage >= STAGE_ENDING ||
+        (!s->opt.refill && (row->backup == SHADOW_NONE || !row->whole)))
         return false;
     free(h->why);
     if (!(h->why = strndup(why, OWNER_MAP_WHY)))
@@ -176,9 +178,9 @@ bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
     return true;
 }
 
-/* All keys that are served here are as a whole elsewhere. */
+/* All keys that are served here are as a whole elsewhere, or can begin anew there. */
 static bool node_can_leave(const struct supervisor *s) {
-    for (uint32_t i = 0; i < s->managers; i++) {
+    for (uint32_t i = 0; i < s->managers && !s->opt.refill; i++) {
         const struct owner_place *row = &s->owner_map[i];
         if (deal_owns(&s->deal, i) && row->primary % s->nodes == s->node_id &&
             (row->backup == SHADOW_NONE || !row->whole))
@@ -225,7 +227,8 @@ static uint32_t node_choose(struct supervisor *s, const struct owner_place *row,
         uint32_t n = (from + i) % s->nodes;
         if (coordinator_is_lost(s, n))
             continue;
-        if (load[n].fills >= DD_COPIES_AT_ONCE || load[from].fills >= DD_COPIES_AT_ONCE) {
+        if (row->keys != OWNER_LOST &&
+            (load[n].fills >= DD_COPIES_AT_ONCE || load[from].fills >= DD_COPIES_AT_ONCE)) {
             *busy = true;
             continue;
         }
@@ -237,9 +240,9 @@ static uint32_t node_choose(struct supervisor *s, const struct owner_place *row,
 }
 
 /* --- who decides: the steps --- */
-static void tries_begin(struct tries *t, uint32_t primary) {
+static void tries_begin(struct tries *t, uint32_t primary, bool anew) {
     free(t->on);
-    *t = (struct tries){.primary = primary, .missing = t->missing};
+    *t = (struct tries){.primary = primary, .missing = t->missing, .anew = anew};
 }
 
 static void row_without(struct supervisor *s, uint32_t owner, const char *why) {
@@ -255,12 +258,15 @@ static void try_failed(struct supervisor *s, uint32_t owner, const char *why) {
     const char *node = node_name(s, owner_map_next(s, owner)->backup % s->nodes);
     char text[OWNER_MAP_WHY + 128];
     snprintf(text, sizeof text,
-             "no second copy of the keys of manager %u can be made on node %s: %s", owner, node,
-             why);
+             t->anew ? "the keys of manager %u can not begin anew on node %s: %s"
+                     : "no second copy of the keys of manager %u can be made on node %s: %s",
+             owner, node, why);
     if (t->said)
         log_info("%s", text);
     row_without(s, owner, t->said ? NULL : text);
     t->said = true;
+    if (t->anew)
+        snprintf(t->why, sizeof t->why, "%s", text);
 }
 
 static void try_begin(struct supervisor *s, uint32_t owner, uint32_t node, uint64_t now) {
@@ -274,7 +280,8 @@ static void try_begin(struct supervisor *s, uint32_t owner, uint32_t node, uint6
     t->n++;
     t->asked = now;
     t->next = now + (DD_BACKUP_TRY_MS * 1000000ull << shift);
-    log_info("the keys of manager %u get a second copy on node %s", owner, node_name(s, node));
+    log_info("the keys of manager %u %s on node %s", owner,
+             t->anew ? "are to begin anew" : "get a second copy", node_name(s, node));
     to.backup = shadow_on(&s->deal, owner, node);
     to.backup_port = 0;
     to.whole = false;
@@ -296,19 +303,51 @@ static bool making_look(struct supervisor *s, uint32_t owner, uint64_t now) {
     return true;
 }
 
+/* Each node that is there was tried, and none can have them. */
+static void anew_failed(struct supervisor *s, uint32_t owner) {
+    const struct owner_place *row = owner_map_next(s, owner);
+    const struct tries *t = &s->new_backups->tries[owner];
+    s->lost_node = row->lost_node;
+    supervisor_lost(s, "the keys of manager %u were lost with node %s%s%s", owner,
+                    node_name(s, row->lost_node), t->why[0] ? ", and " : ", and no node is left",
+                    t->why);
+}
+
+/* Nobody serves its keys: a process that begins anew is made, on one node after the other. */
+static bool anew_look(struct supervisor *s, uint32_t owner, uint64_t now) {
+    struct tries *t = &s->new_backups->tries[owner];
+    const struct owner_place *row = owner_map_next(s, owner);
+    bool busy;
+    if (t->primary != row->primary || !t->anew)
+        tries_begin(t, row->primary, true);
+    if (row->backup != SHADOW_NONE)
+        return making_look(s, owner, now);
+    uint32_t node = node_choose(s, row, t, &busy);
+    if (node == UINT32_MAX || (t->on && t->on[node] > 0)) {
+        anew_failed(s, owner);
+        return false;
+    }
+    try_begin(s, owner, node, now);
+    return true;
+}
+
 static bool owner_look(struct supervisor *s, uint32_t owner, uint64_t now) {
     struct tries *t = &s->new_backups->tries[owner];
     const struct owner_place *row = owner_map_next(s, owner);
     bool busy = false;
-    if (t->primary != row->primary)
-        tries_begin(t, row->primary);
+    if (row->keys == OWNER_LOST)
+        return anew_look(s, owner, now);
+    if (!has_copies(s))
+        return false;
+    if (t->primary != row->primary || t->anew)
+        tries_begin(t, row->primary, false);
     if (row->backup != SHADOW_NONE && row->whole) {
         t->whole = t->missing || !t->whole ? now : t->whole;
         t->missing = 0;
         return false;
     }
     if (!t->missing && t->whole && now - t->whole > DD_BACKUP_STEADY_MS * 1000000ull)
-        tries_begin(t, row->primary);
+        tries_begin(t, row->primary, false);
     t->missing = t->missing ? t->missing : now;
     t->whole = 0;
     if (is_making(row))
@@ -371,6 +410,17 @@ static bool is_owner(const struct supervisor *s, uint32_t owner) {
     return s->new_backups && owner < s->managers && deal_owns(&s->deal, owner);
 }
 
+/* The process of that row is there, and empty. */
+static void anew_begin(struct supervisor *s, uint32_t owner, const struct owner_place *row) {
+    struct owner_place to = owner_place_promoted(row);
+    char why[256];
+    to.keys = OWNER_REFILLED;
+    snprintf(why, sizeof why,
+             "the keys of manager %u begin anew on node %s: they were lost with %s", owner,
+             node_name(s, to.primary % s->nodes), node_name(s, to.lost_node));
+    owner_map_change(s, owner, &to, why);
+}
+
 int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) {
     struct placed_word w;
     char why[OWNER_MAP_WHY + 1];
@@ -388,7 +438,10 @@ int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) 
     }
     struct owner_place to = *row;
     to.backup_port = w.port;
-    owner_map_change(s, m->manager, &to, NULL);
+    if (row->keys == OWNER_LOST)
+        anew_begin(s, m->manager, &to);
+    else
+        owner_map_change(s, m->manager, &to, NULL);
     return 0;
 }
 
@@ -417,10 +470,14 @@ int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
     snprintf(said, sizeof said, "%.*s", (int)m->len, m->payload);
     text_plain(said);
     const struct owner_place *row = row_of(s, m);
-    if (!row || row->primary % s->nodes != m->node)
+    if (!row || row->primary % s->nodes != m->node || row->keys == OWNER_LOST)
         return 0;
     if (row->backup == SHADOW_NONE || !row->whole ||
         coordinator_is_lost(s, row->backup % s->nodes)) {
+        if (s->opt.refill) {
+            owner_map_lose(s, m->manager, said);
+            return 0;
+        }
         s->lost_manager = m->manager;
         s->lost_node = m->node;
         supervisor_lost(s, "%s, and there is no second copy of its keys", said);
@@ -429,8 +486,7 @@ int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
     snprintf(why, sizeof why,
              "the keys of manager %u are served by node %s, without a second copy: %s", m->manager,
              node_name(s, row->backup % s->nodes), said);
-    struct owner_place to = {
-        .primary = row->backup, .primary_port = row->backup_port, .backup = SHADOW_NONE};
+    struct owner_place to = owner_place_promoted(row);
     owner_map_change(s, m->manager, &to, why);
     return 0;
 }

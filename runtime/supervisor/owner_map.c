@@ -37,14 +37,17 @@ bool owner_is_ours(const struct supervisor *s, uint32_t owner) {
 /* --- our managers and shadows --- */
 static struct sup_msg row_message(const struct supervisor *s, uint32_t owner) {
     const struct owner_place *p = &s->owner_map[owner];
-    return (struct sup_msg){.type = SUP_MAP,
-                            .id = owner,
-                            .count = p->epoch,
-                            .pid = p->primary,
-                            .room = p->backup,
-                            .used_bytes = p->primary_port,
-                            .total_bytes = p->backup_port,
-                            .status = p->whole};
+    struct sup_msg m = {.type = SUP_MAP,
+                        .id = owner,
+                        .count = p->epoch,
+                        .pid = p->primary,
+                        .room = p->backup,
+                        .used_bytes = p->primary_port,
+                        .total_bytes = p->backup_port,
+                        .status = p->whole + 2 * (int)p->keys};
+    if (p->keys)
+        snprintf(m.text, sizeof m.text, "%s", node_name(s, p->lost_node));
+    return m;
 }
 
 static struct sup_msg gone_message(uint32_t manager) {
@@ -89,11 +92,13 @@ const struct owner_place *owner_map_next(const struct supervisor *s, uint32_t ow
 
 void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *to,
                       const char *why) {
+    bool moves = to->keys != owner_map_next(s, owner)->keys;
     held_map_row(s, owner, to);
     if (!why)
         return;
     const struct owner_place *p = owner_map_next(s, owner);
-    struct note n = {.kind = NOTE_COPIES, .manager = owner, .count = p->epoch};
+    struct note n = {
+        .kind = moves ? NOTE_REFILL : NOTE_COPIES, .manager = owner, .count = p->epoch};
     snprintf(n.node, sizeof n.node, "%s", node_name(s, p->primary % s->nodes));
     snprintf(n.text, sizeof n.text, "%s", why);
     log_warn("%s", n.text);
@@ -113,8 +118,27 @@ void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch,
         control_drop(s, owner, epoch, why);
         return;
     }
-    snprintf(text, sizeof text, "the keys of manager %u have no second copy %s: %s", owner,
-             p->whole ? "any more" : "yet", why);
+    if (p->keys == OWNER_LOST)
+        snprintf(text, sizeof text, "the keys of manager %u can not begin anew: %s", owner, why);
+    else
+        snprintf(text, sizeof text, "the keys of manager %u have no second copy %s: %s", owner,
+                 p->whole ? "any more" : "yet", why);
+    to.backup = SHADOW_NONE;
+    to.backup_port = 0;
+    to.whole = false;
+    owner_map_change(s, owner, &to, text);
+}
+
+/* --- a primary is gone --- */
+void owner_map_lose(struct supervisor *s, uint32_t owner, const char *how) {
+    struct owner_place to = *owner_map_next(s, owner);
+    char text[OWNER_MAP_WHY + 128];
+    if (to.keys == OWNER_LOST)
+        return;
+    snprintf(text, sizeof text,
+             "the keys of manager %u are lost, and begin anew on another node: %s", owner, how);
+    to.keys = OWNER_LOST;
+    to.lost_node = to.primary % s->nodes;
     to.backup = SHADOW_NONE;
     to.backup_port = 0;
     to.whole = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner_map.h - with --replicas=2, who serves the keys of each owner, and who has their second copy
- * (PROTOCOL 13). Who decides changes it (coordinator.h); what counts of it (held_map.h) is known to
+ * owner_map.h - where a node may be lost (survives_nodes()), who serves the keys of each owner, and
+ * who has their second copy (PROTOCOL 13). Who decides changes it (coordinator.h); what counts of it (held_map.h) is known to
  * each node, which tells its managers and shadows. Numbers are those of base/shadow.h.
  */
 #ifndef DDICT_SUPERVISOR_OWNER_MAP_H
@@ -18,11 +18,15 @@ struct owner_place {
      * or, of the backup, it is being started */
     uint16_t primary_port, backup_port;
     bool whole; /* the backup has all: it can be promoted */
+    enum owner_keys keys;
+    uint32_t lost_node; /* with which they were lost last; not of OWNER_KEPT */
 };
 
 struct map_word { /* a row in CTL_HOLD_MAP */
     uint32_t primary, backup;
-    uint16_t primary_port, backup_port, whole, unused;
+    uint16_t primary_port, backup_port;
+    uint8_t whole, keys;
+    uint16_t lost_node;
 };
 
 int owner_map_init(struct supervisor *s); /* when managers and nodes are known; -ENOMEM */
@@ -33,6 +37,19 @@ const struct owner_place *owner_map_next(const struct supervisor *s, uint32_t ow
  * the record, or NULL. It counts later, when a majority holds it, and others act on it then. */
 void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *to,
                       const char *why);
+/* Who decides: nobody serves its keys any more, and they are nowhere else: they are to begin anew. how:
+ * of the process, for a sentence. */
+void owner_map_lose(struct supervisor *s, uint32_t owner, const char *how);
+/* The row with its backup as the primary. */
+static inline struct owner_place owner_place_promoted(const struct owner_place *row) {
+    struct owner_place to = *row;
+    to.primary = row->backup;
+    to.primary_port = row->backup_port;
+    to.backup = SHADOW_NONE;
+    to.backup_port = 0;
+    to.whole = false;
+    return to;
+}
 /* A manager or shadow that starts again, before SUP_GO: the rows that are not as at the start. */
 void owner_map_tell(struct local_manager *mgr);
 /* Its backup can not go on, as its primary or the ddictd of the backup says; true only in this

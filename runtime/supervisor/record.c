@@ -155,12 +155,10 @@ void record_freeze(struct supervisor *s, bool frozen, uint64_t epoch) {
 void record_note(struct supervisor *s, const struct note *n) {
     char *text = NULL;
     size_t len = 0;
-    static const char *const events[] = {[NOTE_FULL] = "full",
-                                         [NOTE_REFUSED] = "refused",
-                                         [NOTE_RESTART] = "restart",
-                                         [NOTE_NODE] = "node_lost",
-                                         [NOTE_COPIES] = "copies"};
-    if (n->kind < NOTE_FULL || n->kind > NOTE_COPIES)
+    static const char *const events[] = {
+        [NOTE_FULL] = "full",      [NOTE_REFUSED] = "refused", [NOTE_RESTART] = "restart",
+        [NOTE_NODE] = "node_lost", [NOTE_COPIES] = "copies",   [NOTE_REFILL] = "refill"};
+    if (n->kind < NOTE_FULL || n->kind > NOTE_REFILL)
         return;
     const char *event = events[n->kind];
     bool full = n->kind == NOTE_FULL;

@@ -55,7 +55,7 @@ bool process_moves(struct local_manager *mgr, const char *how) {
         mgr->given_up = mgr->moved = false;
         return false;
     }
-    log_warn("%s: its backup takes its place", why);
+    log_warn("%s: others take its place", why);
     freezes_shadow_lost(mgr);
     return true;
 }
@@ -81,6 +81,17 @@ static bool is_backup_still(const struct local_manager *mgr, const struct owner_
            s->held->drops[mgr->id] != place->epoch && !shadow_find(s, mgr->number);
 }
 
+/* The map names it as the primary, and it was lost before. */
+static void primary_given_up(struct local_manager *mgr) {
+    struct supervisor *s = mgr->s;
+    char why[256];
+    snprintf(why, sizeof why, "%s on node %s was lost before it was to serve", mgr->name, s->node);
+    mgr->moved = true;
+    if (!primary_give_up(s, mgr->id, why))
+        supervisor_lost(s, "manager %u is lost with its node, and %s on node %s was lost before",
+                        mgr->id, mgr->name, s->node);
+}
+
 void shadows_look(struct supervisor *s) {
     for (unsigned i = 0; i < s->shadows_n; i++) {
         struct local_manager *mgr = &s->shadows[i];
@@ -90,11 +101,9 @@ void shadows_look(struct supervisor *s) {
             mgr->filling = false;
             freezes_shadow_filled(mgr);
         }
-        if (place->primary == mgr->number && mgr->given_up && !mgr->moved &&
-            !shadow_find(s, mgr->number))
-            supervisor_lost(s,
-                            "manager %u is lost with its node, and %s on node %s was lost before",
-                            mgr->id, mgr->name, s->node);
+        if (place->primary == mgr->number && place->keys != OWNER_LOST && mgr->given_up &&
+            !mgr->moved && !shadow_find(s, mgr->number))
+            primary_given_up(mgr);
         if (is_backup_still(mgr, place))
             backup_lost(mgr, "is lost");
         if (mgr->pid > 0 && place->primary != mgr->number && place->backup != mgr->number)

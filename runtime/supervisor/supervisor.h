@@ -88,7 +88,7 @@ struct local_manager { /* one manager or shadow of this node, as ddictd sees it 
 enum end_reason { REASON_DRAINED, REASON_DOWN, REASON_SIGNAL, REASON_ALONE };
 #define REASON_ALONE_TEXT \
     "who started it went without a word (srun, `ddict up` or slurmstepd was killed)"
-enum note_kind { NOTE_FULL = 1, NOTE_REFUSED, NOTE_RESTART, NOTE_NODE, NOTE_COPIES };
+enum note_kind { NOTE_FULL = 1, NOTE_REFUSED, NOTE_RESTART, NOTE_NODE, NOTE_COPIES, NOTE_REFILL };
 struct note {               /* an event for the record; travels to node 0 */
     uint32_t kind, manager; /* enum note_kind */
     uint64_t count, used_bytes, total_bytes;

@@ -20,8 +20,8 @@ dist_check_SCRIPTS += $(LOCAL_TESTS)
 TESTS += $(LOCAL_TESTS)
 EXTRA_DIST += tests/local/cluster.py tests/local/losses.py tests/local/switch.py tests/local/load_folder.py tests/local/s3_server.py \
   tests/local/s3_moto.py
-# Nodes of a dictionary with two copies are lost.
+# Nodes of a dictionary with two copies, or with --refill, are lost.
 dist_check_SCRIPTS += tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
-  tests/local/first_node.py
+  tests/local/first_node.py tests/local/refill.py
 TESTS += tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
-  tests/local/first_node.py
+  tests/local/first_node.py tests/local/refill.py

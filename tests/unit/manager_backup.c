@@ -684,6 +684,165 @@ START_TEST(a_later_life_of_a_primary_is_told_by_the_map_before_it_serves) {
 }
 END_TEST
 
+/* --- keys that were lost --- */
+static void anew_send(uint64_t epoch, enum owner_keys what) {
+    struct sup_msg s = {.type = SUP_MAP,
+                        .id = OWNER,
+                        .count = epoch,
+                        .pid = setup.identity.self,
+                        .room = SHADOW_NONE,
+                        .status = 2 * (int)what,
+                        .text = "n9"};
+    ck_assert_int_eq(sup_send(supervisor_fd, &s, NULL, 0), 0);
+}
+/* Another key of the owner. */
+static const char *key_next(unsigned n) {
+    static char key[8][64];
+    unsigned i = 1000;
+    for (unsigned found = 0; found <= n; i++) {
+        snprintf(key[n], sizeof key[n], "key %u", i);
+        found += deal_owner(&deal, key_hash(key[n], strlen(key[n]))) == OWNER;
+    }
+    return key[n];
+}
+static void began_anew(enum owner_keys what) {
+    shadow_close();
+    setup.fills = true;
+    shadow_open();
+    anew_send(3, what);
+    UNTIL(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 9);
+    UNTIL(proxy.up);
+}
+/* It is asked, and waits. */
+static void ask_held(struct msg r, const char *key, const char *value) {
+    unsigned messages = proxy.messages;
+    char bytes[128];
+    int n = snprintf(bytes, sizeof bytes, "%s%s", key, value ? value : "");
+    r.flags |= MSGF_HOP;
+    r.key_len = (uint32_t)strlen(key);
+    r.val_len = value ? strlen(value) : 1 << 20;
+    if (r.type == MSG_DEL)
+        r.val_len = 0;
+    ck_assert_int_eq(conn_send(proxy.c, &r, bytes, (size_t)n, NULL, 0, NULL, NULL), 0);
+    turns(50);
+    ck_assert(proxy.messages == messages && !proxy.down);
+}
+static struct msg asked(unsigned type, uint32_t number) {
+    return (struct msg){
+        .type = (uint16_t)type, .flags = MSGF_HOP, .id = id_of(number, number % DD_RESULTS)};
+}
+
+/* With the page of small values. */
+static uint64_t used_then(void) {
+    proxy_ask(asked(MSG_PUT, 100), key_next(7), "value");
+    proxy_ask(asked(MSG_DEL, 101), key_next(7), NULL);
+    proxy.messages = 0;
+    return used();
+}
+
+/* What waits for it may be answered in the same turn. */
+static void put_send(struct msg r, const char *key, const char *value) {
+    char bytes[128];
+    int n = snprintf(bytes, sizeof bytes, "%s%s", key, value);
+    r.key_len = (uint32_t)strlen(key);
+    r.val_len = strlen(value);
+    ck_assert_int_eq(conn_send(proxy.c, &r, bytes, (size_t)n, NULL, 0, NULL, NULL), 0);
+}
+
+START_TEST(a_key_that_may_be_read_again_is_waited_for) {
+    struct msg put;
+    began_anew(OWNER_REFILLING);
+    ask_held(asked(MSG_GET, 1), key_next(0), NULL);
+    end_open(&proxy, ROLE_DATA, PROXY, 10); /* it is gone, and asks by another connection */
+    UNTIL(proxy.up);
+    ask_held(asked(MSG_GET, 3), key_next(0), NULL);
+    put_send(asked(MSG_PUT, 4), key_next(0), "value");
+    UNTIL(proxy.messages == 2);
+    ck_assert(proxy.last.id == id_of(3, 3) && proxy_has("value"));
+    /* those that remove, or want it there */
+    ask_held(asked(MSG_DEL, 5), key_next(1), NULL);
+    put_send(asked(MSG_PUT, 6), key_next(1), "x");
+    UNTIL(proxy.last.id == id_of(5, 5));
+    ck_assert(proxy.last.status == 0 && is_there(key_next(1), NULL));
+    put = asked(MSG_PUT, 7);
+    put.flags |= MSGF_EXISTING;
+    ask_held(put, key_next(2), "second");
+    put_send(asked(MSG_PUT, 8), key_next(2), "first");
+    UNTIL(proxy.last.id == id_of(7, 7));
+    ck_assert(proxy.last.status == 0 && is_there(key_next(2), "second"));
+    /* now it is known that it was removed */
+    proxy_ask(asked(MSG_GET, 9), key_next(1), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_ENOKEY);
+}
+END_TEST
+
+START_TEST(what_was_not_read_again_is_lost) {
+    struct msg put = asked(MSG_PUT, 3);
+    began_anew(OWNER_REFILLING);
+    uint64_t before_all = used_then();
+    ask_held(asked(MSG_GET, 1), key_next(0), NULL);
+    ask_held(asked(MSG_POP, 2), key_next(1), NULL);
+    put.flags |= MSGF_EXISTING;
+    ask_held(put, key_next(2), "value");
+    anew_send(4, OWNER_REFILLED);
+    UNTIL(proxy.messages == 3);
+    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+    ck_assert_ptr_nonnull(memmem(proxy.value, sizeof proxy.value, "node n9", 7));
+    ck_assert_uint_eq(used(), before_all);
+    proxy_ask(asked(MSG_HEAD, 4), key_next(3), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+    proxy_ask(asked(MSG_PUT, 5), key_next(0), "value");
+    ck_assert_int_eq(proxy.last.status, 0);
+    proxy_ask(asked(MSG_POP, 6), key_next(0), NULL);
+    ck_assert(proxy_has("value"));
+    proxy_ask(asked(MSG_GET, 7), key_next(0), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_ENOKEY);
+    struct msg wait = asked(MSG_GET, 8); /* who has time has it, and is told then */
+    wait.flags |= MSGF_WAIT;
+    wait.aux = 20000;
+    proxy_ask(wait, key_next(3), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+}
+END_TEST
+
+START_TEST(who_waits_for_a_lost_key_can_give_up) {
+    struct msg put = asked(MSG_PUT, 1), cancel = asked(MSG_CANCEL, 2);
+    began_anew(OWNER_REFILLING);
+    uint64_t before_all = used_then();
+    put.flags |= MSGF_EXISTING;
+    ask_held(put, key_next(0), "value");
+    ck_assert_uint_gt(used(), before_all);
+    cancel.aux = put.id;
+    ck_assert_int_eq(conn_send(proxy.c, &cancel, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(proxy.messages == 1);
+    ck_assert_int_eq(proxy.last.status, -ECANCELED);
+    ck_assert_uint_eq(used(), before_all);
+    ask_held(asked(MSG_GET, 3), key_next(0), NULL);
+    conn_free(proxy.c); /* it is gone */
+    proxy.c = NULL;
+    turns(20);
+    anew_send(4, OWNER_REFILLED);
+    turns(20);
+}
+END_TEST
+
+START_TEST(a_later_life_knows_that_keys_were_lost) {
+    began_anew(OWNER_REFILLED);
+    proxy_ask(asked(MSG_PUT, 1), key_next(0), "value");
+    uint64_t version = proxy.last.version;
+    ck_assert_uint_gt(version, 3ull << 32); /* none of those before comes again */
+    anew_send(3, OWNER_REFILLED);
+    shadow_dies();
+    UNTIL(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 10);
+    proxy_ask(asked(MSG_GET, 2), key_next(0), NULL);
+    ck_assert(proxy_has("value"));
+    proxy_ask(asked(MSG_GET, 3), key_next(1), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+}
+END_TEST
+
 UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order_and_acknowledged,
                many_changes_have_few_acknowledgements, versions_stay_above_those_of_the_primary,
                a_value_in_pieces_is_there_with_its_last,
@@ -697,4 +856,6 @@ UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order
                when_promoted_it_serves_and_answers_from_results, without_a_lease_nothing_is_taken,
                a_later_life_goes_on_where_the_one_before_was,
                a_death_between_a_change_and_its_result_loses_neither,
-               a_later_life_of_a_primary_is_told_by_the_map_before_it_serves)
+               a_later_life_of_a_primary_is_told_by_the_map_before_it_serves,
+               a_key_that_may_be_read_again_is_waited_for, what_was_not_read_again_is_lost,
+               who_waits_for_a_lost_key_can_give_up, a_later_life_knows_that_keys_were_lost)

@@ -42,6 +42,15 @@ void owner_map_change(struct supervisor *sup, uint32_t owner, const struct owner
         snprintf(note, sizeof note, "%s", why);
     new_backups_look(sup);
 }
+void owner_map_lose(struct supervisor *sup, uint32_t owner, const char *how) {
+    struct owner_place to = sup->owner_map[owner];
+    to.keys = OWNER_LOST;
+    to.lost_node = to.primary % NODES;
+    to.backup = SHADOW_NONE;
+    to.backup_port = 0;
+    to.whole = false;
+    owner_map_change(sup, owner, &to, how);
+}
 bool coordinator_is_lost(const struct supervisor *sup, uint32_t node) {
     return gone[node];
 }
@@ -88,6 +97,7 @@ static void before(void) {
     decides = true;
     s.nodes = NODES;
     s.managers = MANAGERS;
+    s.opt.replicas = 2;
     s.deal = deal_known(MANAGERS, NODES, NODES);
     s.stage = STAGE_READY;
     s.timers.looked_ns = clock_ns();
@@ -359,6 +369,72 @@ START_TEST(a_node_leaves_only_if_others_have_all_and_decide) {
 }
 END_TEST
 
+/* --- keys that are lost --- */
+static void one_copy(void) {
+    s.opt.replicas = 1;
+    s.opt.refill = true;
+    for (uint32_t m = 0; m < MANAGERS; m++) {
+        s.owner_map[m].backup = SHADOW_NONE;
+        s.owner_map[m].whole = false;
+    }
+    new_backups_look(&s);
+    ck_assert_uint_eq(changes, 0); /* nobody makes second copies */
+}
+
+START_TEST(keys_that_are_lost_begin_anew_on_another_node) {
+    struct owner_place *row = &s.owner_map[8]; /* on node 2 */
+    one_copy();
+    gone[2] = true;
+    owner_map_lose(&s, 8, "node n2 is lost");
+    ck_assert(is_making(8));
+    uint32_t number = row->backup, node = number % NODES;
+    ck_assert(node != 2 && !gone[node]);
+    uint64_t epoch = row->epoch;
+    ck_assert_int_eq(placed(8, epoch - 1, node, 5, ""), 0);
+    ck_assert_uint_eq(row->primary, 8);
+    ck_assert_int_eq(placed(8, epoch, node, 5, ""), 0);
+    ck_assert(row->primary == number && row->primary_port == 5 && row->backup == SHADOW_NONE);
+    ck_assert(row->keys == OWNER_REFILLED && row->lost_node == 2 && row->epoch == epoch + 1);
+    ck_assert_ptr_nonnull(strstr(note, "begin anew on node n"));
+    ck_assert_uint_eq(lost, 0);
+}
+END_TEST
+
+START_TEST(where_they_can_not_be_is_tried_once_and_then_all_is_lost) {
+    struct owner_place *row = &s.owner_map[8];
+    bool on[NODES] = {false};
+    one_copy();
+    refuses = true; /* if it is we */
+    gone[2] = true;
+    owner_map_lose(&s, 8, "node n2 is lost");
+    for (unsigned i = 0; i < NODES && is_making(8); i++) {
+        uint32_t node = row->backup % NODES;
+        ck_assert(!on[node] && lost == 0);
+        on[node] = true;
+        ck_assert_int_eq(placed(8, row->epoch, node, 0, "no room"), 0);
+    }
+    ck_assert(lost >= 1 && !is_making(8) && row->primary == 8);
+    for (uint32_t i = 1; i < NODES; i++) /* we refused at once */
+        ck_assert(on[i] == !gone[i]);
+}
+END_TEST
+
+START_TEST(a_process_that_is_lost_for_good_begins_anew_elsewhere) {
+    one_copy();
+    ck_assert(primary_give_up(&s, 6, "the shadow of manager 6 died")); /* ours */
+    ck_assert(s.owner_map[6].keys == OWNER_LOST && is_making(6));
+    ck_assert_uint_ne(s.owner_map[6].backup % NODES, 0);
+    struct control_said m = {
+        .node = 0, .manager = 6, .aux = s.owner_map[6].epoch, .payload = "died", .len = 4};
+    uint64_t epoch = s.owner_map[6].epoch;
+    ck_assert_int_eq(primary_lost_heard(&s, &m), 0); /* that is known */
+    ck_assert(s.owner_map[6].epoch == epoch && lost == 0);
+    s.stage = STAGE_READY;
+    decides = false;
+    ck_assert(node_leave(&s, "manager 0 died")); /* what it has begins anew */
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_new_backup", before, after,
                each_owner_gets_a_copy_on_another_node_and_few_at_once,
                a_node_that_has_no_copies_comes_first,
@@ -367,4 +443,7 @@ UNIT_MAIN_WITH("supervisor_new_backup", before, after,
                one_that_can_not_be_started_is_refused_once,
                a_primary_that_is_gone_is_told_of_until_another_serves,
                a_primary_is_given_up_only_for_a_whole_backup,
-               a_node_leaves_only_if_others_have_all_and_decide)
+               a_node_leaves_only_if_others_have_all_and_decide,
+               keys_that_are_lost_begin_anew_on_another_node,
+               where_they_can_not_be_is_tried_once_and_then_all_is_lost,
+               a_process_that_is_lost_for_good_begins_anew_elsewhere)

@@ -283,6 +283,23 @@ START_TEST(a_backup_that_is_given_up_meanwhile_ends_it) {
 }
 END_TEST
 
+START_TEST(with_refill_keys_without_a_copy_are_lost_and_begin_anew) {
+    s.opt.refill = true;
+    owner_map_backup_lost(&s, 1, 1, "why");
+    ck_assert(coordinator_can_lose(&s, 1) && !coordinator_can_spare(&s, 1));
+    ck_assert(coordinator_can_spare(&s, 2));
+    ck_assert(lose(1, 0));
+    timers_run(&s.timers, timers_next(&s.timers));
+    agree(2);
+    const struct owner_place *row = &s.owner_map[1];
+    ck_assert(row->keys == OWNER_LOST && row->lost_node == 1 && row->primary == 1);
+    ck_assert(lost == 0 && !coordinator_all_served(&s));
+    uint64_t epoch = owner_map_next(&s, 1)->epoch;
+    owner_map_lose(&s, 1, "again");
+    ck_assert_uint_eq(owner_map_next(&s, 1)->epoch, epoch);
+}
+END_TEST
+
 /* --- leases --- */
 static uint64_t boot(void) {
     struct timespec t;
@@ -403,6 +420,7 @@ UNIT_MAIN_WITH("supervisor_replicas", before, after, a_row_that_is_newer_counts,
                a_lease_that_is_long_over_is_not_awaited,
                nothing_is_lost_before_all_are_ready_or_without_a_copy,
                a_backup_that_is_given_up_meanwhile_ends_it,
+               with_refill_keys_without_a_copy_are_lost_and_begin_anew,
                a_lease_counts_from_when_the_beat_was_sent,
                the_end_of_a_lease_is_seen_at_once_and_the_next_one_too,
                a_lease_that_was_renewed_does_not_end, who_was_elected_awaits_all_leases,

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* anew.c - keys of an owner that began anew. */
+#include "anew.h"
+
+#include "answers.h"
+#include "pending.h"
+#include "supmsg.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/hashset.h>
+#include <base/log.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOLD_CHAINS 1024u
+
+struct hold {               /* a request that waits */
+    struct pending pending; /* first */
+    struct hold *next, **prev;
+    struct holds *in;
+    struct store_ref ref; /* of a PUT: its block */
+    uint64_t began, hash;
+    uint32_t key_len;
+    uint8_t key[];
+};
+struct holds {
+    struct hold *first, **end;
+};
+struct removed { /* an element of anew.removed */
+    uint64_t hash;
+};
+struct anew {
+    enum owner_keys keys;
+    char text[NODE_NAME_MAX + 64]; /* of DDICT_ELOST */
+    bool cleared;
+    struct hashset removed;
+    size_t waiting;
+    struct holds chain[HOLD_CHAINS]; /* by hash */
+    struct holds ready;              /* to be run in the next turn */
+};
+
+int anew_init(struct manager *m) {
+    if (!m->setup->shadow)
+        return 0;
+    m->anew = calloc(1, sizeof *m->anew);
+    if (!m->anew)
+        return -ENOMEM;
+    m->anew->removed = HASHSET_OF(struct removed, 1);
+    for (unsigned i = 0; i < HOLD_CHAINS; i++)
+        m->anew->chain[i].end = &m->anew->chain[i].first;
+    m->anew->ready.end = &m->anew->ready.first;
+    return 0;
+}
+
+/* --- who waits --- */
+static void hold_enter(struct holds *in, struct hold *h) {
+    h->in = in;
+    h->next = NULL;
+    h->prev = in->end;
+    *in->end = h;
+    in->end = &h->next;
+}
+
+static void hold_leave(struct hold *h) {
+    *h->prev = h->next;
+    if (h->next)
+        h->next->prev = h->prev;
+    else
+        h->in->end = h->prev;
+}
+
+static void hold_ready(struct anew *w, struct hold *h) {
+    hold_leave(h);
+    hold_enter(&w->ready, h);
+    w->waiting--;
+}
+
+/* Its block is left to the caller. */
+static void hold_free(struct manager *m, struct hold *h) {
+    if (h->in != &m->anew->ready)
+        m->anew->waiting--;
+    pending_end(&h->pending);
+    hold_leave(h);
+    free(h);
+}
+
+static void hold_drop(struct manager *m, struct hold *h) {
+    struct store_ref ref = h->ref;
+    hold_free(m, h);
+    if (ref.item)
+        store_abort(m->store, &ref);
+}
+
+static void hold_refuse(struct pending *p, int status) {
+    pending_answers(p);
+    requester_reply(p->requester, &p->req, status, NULL);
+    hold_drop(p->requester->m, (struct hold *)(void *)p);
+}
+
+/* They have no time of their own: the row comes, or their requester cancels them. */
+static const struct pending_ops hold_ops = {.refuse = hold_refuse};
+
+static bool hold_add(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
+                     struct store_ref *ref, uint64_t began) {
+    struct anew *w = a->m->anew;
+    struct hold *h = calloc(1, sizeof *h + req->key_len);
+    if (!h)
+        return false;
+    memcpy(h->key, key, req->key_len);
+    h->key_len = req->key_len;
+    h->hash = hash;
+    h->began = began;
+    if (ref)
+        h->ref = *ref;
+    pending_add(&h->pending, a, req, ref && ref->fill ? NULL : h->key, 0, &hold_ops);
+    if (ref)
+        pending_value(&h->pending, ref->off);
+    hold_enter(&w->chain[hash % HOLD_CHAINS], h);
+    w->waiting++;
+    return true;
+}
+
+static void hold_run(struct manager *m, struct hold *h) {
+    struct msg req = h->pending.req;
+    struct requester *a = h->pending.requester;
+    if (a->gone) {
+        hold_drop(m, h);
+        return;
+    }
+    pending_answers(&h->pending);
+    m->up->run(a, &req, h->key, h->hash, &h->ref, h->began);
+    hold_free(m, h);
+}
+
+bool anew_turn(struct manager *m) {
+    struct anew *w = m->anew;
+    if (!w || !w->ready.first || !manager_may_serve(m))
+        return false;
+    share_for(m, DD_WAKE_NS);
+    do
+        hold_run(m, w->ready.first);
+    while (w->ready.first && !share_spent(m));
+    return true;
+}
+
+/* --- keys --- */
+static bool is_known(const struct anew *w, uint64_t hash) {
+    uint64_t h = hash ? hash : 1;
+    return w->cleared || hashset_find(&w->removed, &h);
+}
+
+const char *anew_lost(const struct manager *m, uint64_t hash) {
+    const struct anew *w = m->anew;
+    return w && w->keys == OWNER_REFILLED && !is_known(w, hash) ? w->text : NULL;
+}
+
+bool anew_missing(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
+                  struct store_ref *ref, uint64_t began) {
+    struct anew *w = a->m->anew;
+    if (!w || w->keys < OWNER_REFILLING || is_known(w, hash))
+        return false;
+    if (w->keys == OWNER_REFILLING && hold_add(a, req, key, hash, ref, began))
+        return true;
+    requester_reply(a, req, DDICT_ELOST, w->text);
+    if (ref)
+        request_given_up(a, req, ref);
+    return true;
+}
+
+void anew_put(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
+    struct anew *w = m->anew;
+    if (!w || !w->waiting)
+        return;
+    for (struct hold *h = w->chain[hash % HOLD_CHAINS].first, *next; h; h = next) {
+        next = h->next;
+        if (h->hash == hash && h->key_len == key_len && memcmp(h->key, key, key_len) == 0)
+            hold_ready(w, h);
+    }
+}
+
+void anew_removed(struct manager *m, uint64_t hash) {
+    struct anew *w = m->anew;
+    uint64_t h = hash ? hash : 1;
+    bool is_new;
+    if (w && w->keys >= OWNER_REFILLING && w->removed.n < DD_ANEW_KEYS_MAX)
+        hashset_add(&w->removed, &h, &is_new); /* without memory it may have been lost */
+}
+
+static void all_ready(struct anew *w) {
+    for (unsigned i = 0; i < HOLD_CHAINS && w->waiting; i++)
+        while (w->chain[i].first)
+            hold_ready(w, w->chain[i].first);
+}
+
+void anew_cleared(struct manager *m) {
+    struct anew *w = m->anew;
+    if (!w || w->keys < OWNER_REFILLING)
+        return;
+    w->cleared = true;
+    hashset_free(&w->removed);
+    all_ready(w);
+}
+
+/* --- the map --- */
+void anew_map(struct manager *m, const struct sup_msg *s) {
+    struct anew *w = m->anew;
+    if (!w || sup_map_keys(s) < OWNER_REFILLING)
+        return;
+    w->keys = sup_map_keys(s);
+    snprintf(w->text, sizeof w->text, "the value may have been lost with node %.*s",
+             NODE_NAME_MAX - 1, s->text);
+    if (w->keys == OWNER_REFILLED)
+        all_ready(w);
+}
+
+void anew_free(struct manager *m) {
+    struct anew *w = m->anew;
+    if (!w)
+        return;
+    all_ready(w);
+    while (w->ready.first)
+        hold_drop(m, w->ready.first);
+    hashset_free(&w->removed);
+    free(w);
+    m->anew = NULL;
+}

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""--refill: a node is lost, its keys begin anew on others, and what is gone is said to be (PROTOCOL 13)."""
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from cluster import BUILD, check, main, managers_of, memory_cgroup, shadows_of, wait_for
+from replicas import ANSWERED_MS, EFROZEN, ENOKEY, ETIMEDOUT, Replicated, dies_too_often, keys_of
+
+ELOST = -4006
+
+
+class Refilled(Replicated):
+    """A dictionary with --refill, of one copy, one manager on each node."""
+
+    def __init__(self, nodes=3, args=(), replicas="1", **kw):
+        super().__init__(nodes=nodes, args=["--refill", *args], replicas=replicas, **kw)
+
+    def fill(self, n=40):
+        """Keys of each owner, put from the first node: {owner: [key]}. Each value is of the number of its owner."""
+        a = self.ask(self.left()[0])
+        keys = {m: keys_of(self, m, n, "o%d." % m) for m in range(self.n)}
+        for m, names in keys.items():
+            for key in names:
+                a.does("put", key, m)
+        return keys
+
+    def is_there(self, keys, nodes=None):
+        for i in nodes or self.left():
+            a = self.ask(i)
+            for m, names in keys.items():
+                for key in names:
+                    a.has(key, m)
+
+    def is_lost(self, a, key, node, verb="get"):
+        """The answer says so, and with which node."""
+        code, _, text = a.call(verb, key)
+        check(code == ELOST and self.node_name(node) in text, "%s %s on node %d: %d, %r" % (verb, key, a.node, code, text))
+
+    def wait_anew(self, i, seconds=20):
+        """The keys of node i begin anew, as who decides says."""
+        pattern = r"the keys of manager (\d+) begin anew on node .*: they were lost with %s" % re.escape(self.node_name(i))
+        wait_for("the keys of node %d to begin anew" % i, lambda: any(re.search(pattern, t) for t in self.said()), seconds, pace=0.05)
+
+
+# --- a node is lost ---
+def loss(nodes, who, **kw):
+    """Its keys are lost, and say so; they can be put anew, and then are as any others."""
+    with Refilled(nodes=nodes, **kw) as d:
+        keys = d.fill()
+        gone = keys.pop(who)
+        d.lose(who)
+        askers = [d.ask(i) for i in d.left()]
+        for a in askers:  # the first waits until they begin anew
+            for key in gone[:20]:
+                d.is_lost(a, key, who)
+        d.is_there(keys)
+        a, b = askers
+        for verb in ("view", "has", "pop", "del", "existing"):
+            d.is_lost(a, gone[0], who, verb)
+        a.does("put", gone[0], 70)
+        b.has(gone[0], 70)
+        b.does("new", gone[1], 71)
+        a.has(gone[1], 71)
+        a.does("existing", gone[1], 72)
+        check(b.call("new", gone[1])[0] < 0, "new of a key that is there")
+        b.does("del", gone[0])
+        a.does("pop", gone[1])
+        for verb in ("get", "has", "pop", "del", "existing"):  # those are known
+            for key in gone[:2]:
+                code = a.call(verb, key)[0]
+                check(code == (0 if verb == "has" else ENOKEY), "%s of a key that was removed: %d" % (verb, code))
+        a.does("push", gone[2], 73)
+        b.does("pop", gone[2])
+        for key in gone[3:]:
+            a.does("put", key, who)
+        d.is_there({who: gone[3:]})
+        d.end()
+
+
+def three_nodes_one_is_lost():
+    loss(3, 1)
+
+
+def three_nodes_node_0_is_lost():
+    loss(3, 0)
+
+
+def two_nodes_one_is_lost():
+    with Refilled(nodes=2) as d:
+        keys = d.fill()
+        d.lose(1)
+        a = d.ask(0)
+        for key in keys[1]:
+            d.is_lost(a, key, 1)
+        d.is_there({0: keys[0]})
+        d.run("fill", "anew", 200, 100)
+        d.run("verify", "anew", 200, 100)
+        d.end()
+
+
+def four_nodes_lose_one_after_the_other():
+    """Also the node on which the keys of the first began anew, and node 0."""
+    with Refilled(nodes=4) as d:
+        keys = d.fill(20)
+        d.lose(1)
+        d.wait_anew(1)
+        a = d.ask(3)
+        for key in keys[1]:
+            a.does("put", key, 1)
+        second = next(i for i in (0, 2, 3) if len(d.pids_of(i)) > 2)
+        d.lose(second)
+        a = d.ask(d.left()[0])
+        for owner in (1, second):
+            for key in keys[owner]:
+                d.is_lost(a, key, second)
+        d.is_there({m: names for m, names in keys.items() if m not in (1, second)})
+        for m, names in keys.items():
+            for key in names:
+                a.does("put", key, m)
+        d.is_there(keys)
+        d.end()
+
+
+def calls_that_are_on_their_way_are_answered():
+    """What is asked of a lost node waits for the process that takes its place, no longer than it needs to."""
+    with Refilled() as d:
+        keys = keys_of(d, 1, 6)
+        a, waiting, late = d.ask(0), d.ask(2), d.ask(0)
+        a.does("put", keys[0], 5)
+        waiting.say("wait", keys[1])
+        late.say("wait", keys[2], ms=7000)
+        d.lose(1)
+        a.say("put", keys[3], 6)
+        code, ms, rest = a.answer()
+        check(code == 0 and ms < ANSWERED_MS, "a put: %d after %d ms: %s" % (code, ms, rest))
+        d.is_lost(a, keys[0], 1)
+        a.does("put", keys[1], 7)
+        code, ms, rest = waiting.answer()
+        check((code, rest) == (0, "7 8"), "a get that waits: %d, %s" % (code, rest))
+        code, ms, rest = late.answer()  # its time is over, as ever
+        check(code in (ELOST, ETIMEDOUT) and 6000 < ms < 9000, "a get that waits in vain: %d after %d ms: %s" % (code, ms, rest))
+        d.end()
+
+
+def clear_and_keys_after_a_loss():
+    with Refilled() as d:
+        keys = d.fill(10)
+        d.lose(1)
+        a = d.ask(0)
+        d.is_lost(a, keys[1][0], 1)
+        check(a.call("len")[0] == 20, "len: %r" % (a.call("len"),))
+        a.does("clear")
+        for names in keys.values():
+            for key in names:
+                check(a.call("get", key)[0] == ENOKEY, "get %s behind a clear" % key)
+        d.end()
+
+
+def a_frozen_dictionary_goes_on():
+    with Refilled() as d:
+        keys = d.fill(10)
+        a = d.ask(2)
+        a.does("freeze")
+        d.lose(1)
+        d.is_lost(a, keys[1][0], 1)
+        d.is_there({0: keys[0], 2: keys[2]})
+        check(a.call("put", keys[1][0])[0] == EFROZEN, "a put to a frozen dictionary")
+        a.does("unfreeze")
+        a.does("put", keys[1][0], 1)
+        d.end()
+
+
+# --- a process is lost ---
+def a_manager_that_dies_too_often_takes_its_node_along():
+    with Refilled(args=["--restarts", "1"]) as d:
+        keys = d.fill(10)
+        dies_too_often(d, lambda: next(iter(managers_of(d.nodes[1].proc.pid)), None))
+        check(d.nodes[1].wait(20) == 1, "exit code")
+        d.lost.add(1)
+        a = d.ask(0)
+        d.is_lost(a, keys[1][0], 1)
+        d.is_there({0: keys[0], 2: keys[2]})
+        d.end()
+
+
+def who_began_anew_dies_and_comes_back():
+    """It has what was put to it since, and still knows that others are lost."""
+    with Refilled() as d:
+        keys = d.fill(10)
+        d.lose(1)
+        d.wait_anew(1)
+        a = d.ask(0)
+        a.does("put", keys[1][0], 1)
+        node, pid = next((i, p) for i in d.left() for p in shadows_of(d.nodes[i].proc.pid))
+        os.kill(pid, 9)
+        wait_for("its next life", lambda: [p for p in shadows_of(d.nodes[node].proc.pid) if p != pid], 10)
+        a.has(keys[1][0], 1)
+        d.is_lost(a, keys[1][1], 1)
+        d.end()
+
+
+def who_began_anew_is_lost_for_good():
+    """Its node stays: only its keys begin anew once more, elsewhere."""
+    with Refilled(args=["--restarts", "1"]) as d:
+        keys = d.fill(10)
+        d.lose(1)
+        d.wait_anew(1)
+        a = d.ask(0)
+        a.does("put", keys[1][0], 1)
+        node = next(i for i in d.left() if shadows_of(d.nodes[i].proc.pid))
+        dies_too_often(d, lambda: next(iter(shadows_of(d.nodes[node].proc.pid)), None))
+        d.is_lost(a, keys[1][0], node)
+        d.is_there({0: keys[0], 2: keys[2]})
+        check(shadows_of(d.nodes[2 - node].proc.pid), "nothing began anew on the other node")
+        d.end()
+
+
+# --- where it can not be ---
+def a_node_without_room_gets_nothing():
+    """Another does; and where none has room the dictionary is lost, with the reason."""
+    found = memory_cgroup()
+    if found is None or os.getuid() != 0 or subprocess.run(["unshare", "-m", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        print("# not run: no cgroup of memory, or no mount namespace of our own")
+        return
+    folder, v2 = found
+    limit = "memory.max" if v2 else "memory.limit_in_bytes"
+    used = "memory.current" if v2 else "memory.usage_in_bytes"
+    script = "mount -t tmpfs none $0 && cd $0 && : >memory.stat && echo %d >%s && echo 0 >%s && cd / && exec \"$@\"" % (40 << 20, limit, used)
+    small = ["unshare", "-m", "sh", "-c", script, folder]
+    for few in ([2], [0, 2]):
+        with Refilled(via=[small if i in few else [] for i in range(3)]) as d:
+            for i in few:
+                with open("/proc/%d/root%s/%s" % (d.nodes[i].proc.pid, folder, used), "w") as f:
+                    f.write("%d\n" % (24 << 20))
+            key, a = keys_of(d, 1, 1)[0], d.ask(0)
+            d.lose(1)
+            if len(few) == 1:
+                d.is_lost(a, key, 1)
+                check(shadows_of(d.nodes[0].proc.pid) and not shadows_of(d.nodes[2].proc.pid), "where it began anew")
+                d.end()
+                continue
+            d.ends_lost(r"the keys of manager 1 were lost with node %s, and .*can not begin anew on node .* wants 32.0 MiB of memory" % re.escape(d.node_name(1)))
+
+
+# --- with two copies ---
+def two_copies_and_both_are_lost():
+    """The first loss costs nothing; a second one before the next copy is whole costs keys, not the dictionary."""
+    with Refilled(nodes=4, replicas="2") as d:
+        keys = d.fill(10)
+        d.lose(1)
+        d.is_there(keys)
+        d.wait_whole(1)
+        d.lose(2)
+        d.is_there(keys)
+        d.end()
+    with Refilled(nodes=5, replicas="2") as d:
+        keys = d.fill(10)
+        d.lose(1)
+        d.lose(2)
+        a = d.ask(0)
+        d.is_lost(a, keys[1][0], 1)
+        for key in keys[1]:
+            a.does("put", key, 1)
+        d.is_there(keys)
+        d.wait_whole(1)
+        d.lose(next(i for i in d.left() if i and shadows_of(d.nodes[i].proc.pid)))
+        d.is_there(keys)
+        d.end()
+
+
+# --- what is said ---
+def the_record_tells_of_it():
+    with tempfile.TemporaryDirectory(prefix="ddict-refill-", dir=BUILD) as folder:
+        log = os.path.join(folder, "log")
+        with Refilled(args=["--record", log]) as d:
+            d.lose(1)
+            d.wait_anew(1)
+            d.end()
+        lines = [json.loads(x) for x in open(log)]
+        events = [x["event"] for x in lines]
+        check(events == ["start", "node_lost", "refill", "refill", "job_end"], "%r" % events)
+        check([x["manager"] for x in lines[2:4]] == [1, 1] and lines[3]["node"] in (d.node_name(0), d.node_name(2)), "%r" % lines[2:4])
+        out = subprocess.run([os.path.join(BUILD, "ddict"), "report", log], stdout=subprocess.PIPE, check=True, text=True).stdout
+        check(out.count("begin anew on node " + lines[3]["node"]) == 1, out)
+
+
+if __name__ == "__main__":
+    main([three_nodes_one_is_lost, three_nodes_node_0_is_lost, two_nodes_one_is_lost, four_nodes_lose_one_after_the_other, calls_that_are_on_their_way_are_answered,
+          clear_and_keys_after_a_loss, a_frozen_dictionary_goes_on, a_manager_that_dies_too_often_takes_its_node_along, who_began_anew_dies_and_comes_back,
+          who_began_anew_is_lost_for_good, a_node_without_room_gets_nothing, two_copies_and_both_are_lost, the_record_tells_of_it], limit=180)
