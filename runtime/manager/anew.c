@@ -157,6 +157,11 @@ const char *anew_lost(const struct manager *m, uint64_t hash) {
     return w && w->keys == OWNER_REFILLED && !is_known(w, hash) ? w->text : NULL;
 }
 
+bool anew_refills(const struct manager *m, const struct msg *req) {
+    return m->anew && m->anew->keys == OWNER_REFILLING && req->type == MSG_PUT &&
+           req->flags & MSGF_LOADED;
+}
+
 bool anew_missing(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
                   struct store_ref *ref, uint64_t began) {
     struct anew *w = a->m->anew;

@@ -23,6 +23,8 @@ void anew_map(struct manager *m,
  * was answered; false: the key was never lost. key: of req->key_len bytes; ref: of a PUT, else NULL. */
 bool anew_missing(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
                   struct store_ref *ref, uint64_t began);
+/* A put of ddict-load to such an owner: it is taken though the dictionary is frozen. */
+bool anew_refills(const struct manager *m, const struct msg *req);
 /* The sentence, if such a key may have been lost, and is awaited no more; or NULL. */
 const char *anew_lost(const struct manager *m, uint64_t hash);
 void anew_put(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);

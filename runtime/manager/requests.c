@@ -91,7 +91,7 @@ static int put_sent(struct requester *a, const struct msg *req, struct store_ref
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
                     uint64_t began) {
     struct manager *m = a->m;
-    if (freeze_refuses_end(m) && !flight_is_own(m, req)) {
+    if (freeze_refuses_end(m) && !flight_is_own(m, req) && !anew_refills(m, req)) {
         freeze_refuse(a, req);
         request_given_up(a, req, ref);
         return;
@@ -581,7 +581,7 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
         return TAKE_DONE;
     if (to != mg->setup->id)
         return take_elsewhere(a, &q, to);
-    if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m)) {
+    if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m) && !anew_refills(mg, m)) {
         int e = put_refused(a, m);
         if (e >= 0)
             freeze_refuse(a, m);

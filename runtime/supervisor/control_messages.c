@@ -10,6 +10,7 @@
 #include "life_events.h"
 #include "new_backup.h"
 #include "owner_map.h"
+#include "refill.h"
 #include "rendezvous.h"
 #include "save_passes.h"
 #include "supervisor.h"
@@ -220,6 +221,11 @@ static const struct control_rule {
      .from = FROM_CHILD,
      .most = OWNER_MAP_WHY,
      .heard = primary_lost_heard},
+    {.type = MSG_CTL_REFILLED,
+     .from = FROM_CHILD,
+     .least = sizeof(struct refilled_word),
+     .most = sizeof(struct refilled_word) + OWNER_MAP_WHY,
+     .heard = refilled_heard},
     {.type = MSG_CTL_SAVE,
      .from = FROM_PARENT | FROM_CHILD,
      .least = sizeof(struct save_word),

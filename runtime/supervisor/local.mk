@@ -13,7 +13,8 @@ libsupervisor_a_SOURCES = runtime/supervisor/attach_counts.c \
   runtime/supervisor/coordinator.c runtime/supervisor/coordinator.h \
   runtime/supervisor/election.c runtime/supervisor/election.h runtime/supervisor/held_map.c \
   runtime/supervisor/held_map.h runtime/supervisor/grants.c \
-  runtime/supervisor/grants.h runtime/supervisor/owner_map.c runtime/supervisor/owner_map.h \
+  runtime/supervisor/grants.h runtime/supervisor/refill.c runtime/supervisor/refill.h \
+  runtime/supervisor/refill_child.c runtime/supervisor/refill_child.h runtime/supervisor/owner_map.c runtime/supervisor/owner_map.h \
   runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
   runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/gather.c \
@@ -51,7 +52,7 @@ MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/mana
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
   tests/unit/supervisor_election \
-  tests/unit/supervisor_new_backup tests/unit/supervisor_shadows tests/local/control_messages
+  tests/unit/supervisor_new_backup tests/unit/supervisor_refill tests/unit/supervisor_shadows tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
@@ -125,6 +126,10 @@ tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c te
   runtime/supervisor/new_backup.c
 tests_unit_supervisor_new_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_new_backup_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
+tests_unit_supervisor_refill_SOURCES = tests/unit/supervisor_refill.c tests/unit/unit.h \
+  runtime/supervisor/refill.c
+tests_unit_supervisor_refill_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_refill_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_shadows_SOURCES = tests/unit/supervisor_shadows.c tests/unit/unit.h \
   runtime/supervisor/shadows.c
 tests_unit_supervisor_shadows_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)

@@ -19,6 +19,7 @@
 #include "managers.h"
 #include "new_backup.h"
 #include "record_writer.h"
+#include "refill.h"
 #include "rendezvous.h"
 #include "results.h"
 #include "save_passes.h"
@@ -123,6 +124,8 @@ static int supervisor_open(void) {
         return e;
     if (s.owner_map && (e = new_backups_init(&s)) < 0)
         return e;
+    if (s.owner_map && s.opt.refill && (e = refill_init(&s)) < 0)
+        return e;
     if ((e = freezes_init(&s)) < 0 || (e = figures_init(&s)) < 0 || (e = status_page_open(&s)) < 0)
         return e;
     s.start_timer.fire = start_timer_fire;
@@ -173,6 +176,7 @@ static void supervisor_close(void) {
     takeover_end(&s);
     freezes_end(&s);
     new_backups_end(&s);
+    refill_end(&s);
     coordinator_end(&s);
     election_end(&s);
     held_map_end(&s);

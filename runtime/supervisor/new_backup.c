@@ -6,6 +6,7 @@
 #include "life_events.h"
 #include "managers.h"
 #include "owner_map.h"
+#include "refill.h"
 #include "shadows.h"
 #include <base/error.h>
 #include <base/log.h>
@@ -373,9 +374,10 @@ static bool all_look(struct supervisor *s) {
         if (!deal_owns(&s->deal, i))
             continue;
         some |= here_look(s, i);
+        some |= s->refill && refill_look(s, i);
         some |= decides && owner_look(s, i, now);
     }
-    return some;
+    return some | (s->refill && refill_go(s));
 }
 
 void new_backups_look(struct supervisor *s) {
@@ -414,7 +416,7 @@ static bool is_owner(const struct supervisor *s, uint32_t owner) {
 static void anew_begin(struct supervisor *s, uint32_t owner, const struct owner_place *row) {
     struct owner_place to = owner_place_promoted(row);
     char why[256];
-    to.keys = OWNER_REFILLED;
+    to.keys = OWNER_REFILLING;
     snprintf(why, sizeof why,
              "the keys of manager %u begin anew on node %s: they were lost with %s", owner,
              node_name(s, to.primary % s->nodes), node_name(s, to.lost_node));

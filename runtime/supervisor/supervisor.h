@@ -25,7 +25,8 @@
  *     owner_map.c   --replicas: who serves the keys of each owner, and who has their second copy;
  *                   coordinator.c: changes that when a node is lost; held_map.c: what of it
  *                   counts; election.c: who decides; takeover.c: what else goes on there;
- *                   new_backup.c: a second copy in place of one that is lost; grants.c: leases
+ *                   new_backup.c: a second copy in place of one that is lost; grants.c: leases;
+ *                   refill.c, refill_child.c: --refill: lost items are read again
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
@@ -201,6 +202,7 @@ struct supervisor {
     struct election *election;
     struct coordinator *coordinator;
     struct new_backups *new_backups;
+    struct refill *refill; /* --refill, else NULL: keys that began anew here */
     struct grants *grants;
 
     struct control *control; /* NULL on one node */

@@ -68,6 +68,7 @@ enum msg_type {
     MSG_CTL_PLACED,
     MSG_CTL_WHOLE,
     MSG_CTL_PRIMARY_LOST,
+    MSG_CTL_REFILLED,
     MSG_TYPE_N
 };
 

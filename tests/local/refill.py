@@ -46,6 +46,12 @@ class Refilled(Replicated):
         wait_for("the keys of node %d to begin anew" % i, lambda: any(re.search(pattern, t) for t in self.said()), seconds, pace=0.05)
 
 
+    def wait_refilled(self, i, seconds=30):
+        """All that could be read again of what node i had was."""
+        pattern = r"(\d+) items of (\d+) sets were read again on node .*, which node %s had lost" % re.escape(self.node_name(i))
+        wait_for("the keys of node %d to be read again" % i, lambda: any(re.search(pattern, t) for t in self.said()), seconds, pace=0.05)
+
+
 # --- a node is lost ---
 def loss(nodes, who, **kw):
     """Its keys are lost, and say so; they can be put anew, and then are as any others."""
@@ -107,7 +113,7 @@ def four_nodes_lose_one_after_the_other():
     with Refilled(nodes=4) as d:
         keys = d.fill(20)
         d.lose(1)
-        d.wait_anew(1)
+        d.wait_refilled(1)
         a = d.ask(3)
         for key in keys[1]:
             a.does("put", key, 1)
@@ -192,7 +198,7 @@ def who_began_anew_dies_and_comes_back():
     with Refilled() as d:
         keys = d.fill(10)
         d.lose(1)
-        d.wait_anew(1)
+        d.wait_refilled(1)
         a = d.ask(0)
         a.does("put", keys[1][0], 1)
         node, pid = next((i, p) for i in d.left() for p in shadows_of(d.nodes[i].proc.pid))
@@ -208,7 +214,7 @@ def who_began_anew_is_lost_for_good():
     with Refilled(args=["--restarts", "1"]) as d:
         keys = d.fill(10)
         d.lose(1)
-        d.wait_anew(1)
+        d.wait_refilled(1)
         a = d.ask(0)
         a.does("put", keys[1][0], 1)
         node = next(i for i in d.left() if shadows_of(d.nodes[i].proc.pid))
@@ -278,12 +284,12 @@ def the_record_tells_of_it():
         log = os.path.join(folder, "log")
         with Refilled(args=["--record", log]) as d:
             d.lose(1)
-            d.wait_anew(1)
+            d.wait_refilled(1)
             d.end()
         lines = [json.loads(x) for x in open(log)]
         events = [x["event"] for x in lines]
-        check(events == ["start", "node_lost", "refill", "refill", "job_end"], "%r" % events)
-        check([x["manager"] for x in lines[2:4]] == [1, 1] and lines[3]["node"] in (d.node_name(0), d.node_name(2)), "%r" % lines[2:4])
+        check(events == ["start", "node_lost", "refill", "refill", "refill", "job_end"], "%r" % events)
+        check([x["manager"] for x in lines[2:5]] == [1, 1, 1] and lines[3]["node"] in (d.node_name(0), d.node_name(2)), "%r" % lines[2:4])
         out = subprocess.run([os.path.join(BUILD, "ddict"), "report", log], stdout=subprocess.PIPE, check=True, text=True).stdout
         check(out.count("begin anew on node " + lines[3]["node"]) == 1, out)
 

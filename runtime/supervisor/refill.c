@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* refill.c - keys that began anew are read again. */
+#include "refill.h"
+
+#include "new_backup.h"
+#include "owner_map.h"
+#include <base/error.h>
+#include <base/log.h>
+#include <base/text.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum here { HERE_NOT, HERE_WANTED, HERE_READS, HERE_OVER };
+struct refilling { /* of an owner, at the node of its primary */
+    enum here state;
+    uint64_t since; /* WANTED: by our timers */
+    struct refilled_word word;
+    char why[OWNER_MAP_WHY + 1];
+};
+struct refill {
+    struct refilling *of; /* [managers] */
+    uint32_t *owners;     /* [managers]: for which the child begins */
+};
+
+int refill_init(struct supervisor *s) {
+    struct refill *r = s->refill = calloc(1, sizeof *r);
+    if (!r)
+        return -ENOMEM;
+    r->of = calloc(s->managers, sizeof *r->of);
+    r->owners = calloc(s->managers, sizeof *r->owners);
+    return r->of && r->owners ? 0 : -ENOMEM;
+}
+
+void refill_end(struct supervisor *s) {
+    struct refill *r = s->refill;
+    refill_child_end(s);
+    if (!r)
+        return;
+    free(r->of);
+    free(r->owners);
+    free(r);
+    s->refill = NULL;
+}
+
+/* --- the node of the primary --- */
+static void refilled_say(struct supervisor *s, uint32_t owner) {
+    const struct refilling *f = &s->refill->of[owner];
+    char text[sizeof f->word + sizeof f->why];
+    size_t n = strlen(f->why);
+    memcpy(text, &f->word, sizeof f->word);
+    memcpy(text + sizeof f->word, f->why, n);
+    struct control_said m = {.node = s->node_id,
+                             .type = MSG_CTL_REFILLED,
+                             .manager = owner,
+                             .aux = s->owner_map[owner].epoch,
+                             .payload = text,
+                             .len = sizeof f->word + n};
+    if (control_decides(s))
+        refilled_heard(s, &m);
+    else
+        control_copy(s, m.type, owner, m.aux, text, m.len);
+}
+
+bool refill_look(struct supervisor *s, uint32_t owner) {
+    const struct owner_place *row = &s->owner_map[owner];
+    struct refilling *f = &s->refill->of[owner];
+    if (row->keys != OWNER_REFILLING || row->primary % s->nodes != s->node_id) {
+        f->state = HERE_NOT; /* what the child puts for it is not of this time any more, and NEW */
+        return false;
+    }
+    if (f->state == HERE_NOT)
+        *f = (struct refilling){.state = HERE_WANTED, .since = timers_now(&s->timers)};
+    if (f->state == HERE_OVER)
+        refilled_say(s, owner);
+    return true;
+}
+
+static void owner_over(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
+    struct refilling *f = &s->refill->of[owner];
+    f->state = HERE_OVER;
+    f->word =
+        (struct refilled_word){.sets = said->sets,
+                               .items = said->items,
+                               .bytes = said->bytes,
+                               .ms = (uint32_t)((timers_now(&s->timers) - f->since) / 1000000),
+                               .failed = said->failed};
+    snprintf(f->why, sizeof f->why, "%s", said->why);
+}
+
+bool refill_go(struct supervisor *s) {
+    struct refill *r = s->refill;
+    unsigned n = 0;
+    for (uint32_t i = 0; i < s->managers; i++)
+        if (r->of[i].state == HERE_WANTED)
+            r->owners[n++] = i;
+    if (n == 0)
+        return false;
+    int e = refill_begin(s, r->owners, n);
+    if (e == -EBUSY)
+        return true;
+    struct refill_said no = {.failed = true};
+    snprintf(no.why, sizeof no.why, "%s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
+    for (unsigned i = 0; i < n; i++)
+        if (e == 0)
+            r->of[r->owners[i]].state = HERE_READS;
+        else
+            owner_over(s, r->owners[i], &no);
+    return true;
+}
+
+void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
+                 const struct refill_said *said) {
+    for (unsigned i = 0; i < n && s->refill; i++)
+        if (s->refill->of[owners[i]].state == HERE_READS)
+            owner_over(s, owners[i], said);
+    new_backups_look(s);
+}
+
+/* --- who decides --- */
+int refilled_heard(struct supervisor *s, const struct control_said *m) {
+    struct refilled_word w;
+    char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 192];
+    if (!s->refill || m->manager >= s->managers || !deal_owns(&s->deal, m->manager))
+        return DDICT_EPROTO;
+    memcpy(&w, m->payload, sizeof w);
+    snprintf(said, sizeof said, "%.*s", (int)(m->len - sizeof w), m->payload + sizeof w);
+    text_plain(said);
+    if (!control_decides(s) || s->stage >= STAGE_ENDING)
+        return 0;
+    const struct owner_place *row = owner_map_next(s, m->manager);
+    if (row->epoch != m->aux || row->keys != OWNER_REFILLING || row->primary % s->nodes != m->node)
+        return 0;
+    snprintf(
+        why, sizeof why,
+        "%llu items of %llu sets were read again on node %s in %u.%u s, which node %s had lost "
+        "of manager %u; others are lost%s%s",
+        (unsigned long long)w.items, (unsigned long long)w.sets, node_name(s, m->node), w.ms / 1000,
+        w.ms / 100 % 10, node_name(s, row->lost_node), m->manager, w.failed ? ": " : "",
+        w.failed ? said : "");
+    struct owner_place to = *row;
+    to.keys = OWNER_REFILLED;
+    owner_map_change(s, m->manager, &to, why);
+    return 0;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * supervisor_refill.c - keys that began anew are read again by a child, one at a time, and who decides
+ * hears of it until the map says so.
+ */
+#include "unit.h"
+#include <base/clock.h>
+#include <base/error.h>
+#include <base/shadow.h>
+#include <supervisor/new_backup.h>
+#include <supervisor/owner_map.h>
+#include <supervisor/refill.h>
+
+#include <errno.h>
+#include <string.h>
+
+enum { NODES = 4, MANAGERS = 8 };
+
+static struct supervisor s;
+static bool decides;
+static int begins; /* what refill_begin() returns */
+static unsigned begun, changes, said, looked;
+static uint32_t asked[MANAGERS];
+static unsigned asked_n;
+static char note[512], said_bytes[512];
+static size_t said_len;
+static uint64_t said_epoch;
+
+/* --- what it uses --- */
+const struct owner_place *owner_map_next(const struct supervisor *sup, uint32_t owner) {
+    return &sup->owner_map[owner];
+}
+void owner_map_change(struct supervisor *sup, uint32_t owner, const struct owner_place *to,
+                      const char *why) {
+    uint64_t epoch = sup->owner_map[owner].epoch;
+    sup->owner_map[owner] = *to;
+    sup->owner_map[owner].epoch = epoch + 1;
+    changes++;
+    snprintf(note, sizeof note, "%s", why);
+}
+bool control_decides(const struct supervisor *sup) {
+    return decides;
+}
+void control_copy(struct supervisor *sup, unsigned type, uint32_t owner, uint64_t epoch,
+                  const void *word, size_t len) {
+    ck_assert_uint_eq(type, MSG_CTL_REFILLED);
+    said++;
+    said_epoch = epoch;
+    memcpy(said_bytes, word, said_len = len);
+}
+const char *node_name(const struct supervisor *sup, uint32_t id) {
+    static char name[4][16];
+    static unsigned n;
+    n = (n + 1) % 4;
+    snprintf(name[n], sizeof name[n], "n%u", id);
+    return name[n];
+}
+void new_backups_look(struct supervisor *sup) {
+    looked++;
+}
+int refill_begin(struct supervisor *sup, const uint32_t *owners, unsigned n) {
+    begun++;
+    memcpy(asked, owners, n * sizeof *owners);
+    asked_n = n;
+    return begins == 0 || begins == -EBUSY ? begins : dd_error(begins, "no child");
+}
+void refill_child_end(struct supervisor *sup) {
+}
+
+static bool look(void) {
+    bool some = false;
+    for (uint32_t m = 0; m < MANAGERS; m++)
+        some |= refill_look(&s, m);
+    return some | refill_go(&s);
+}
+
+static void began_anew(uint32_t owner, uint32_t node) {
+    s.owner_map[owner] = (struct owner_place){.primary = shadow_on(&s.deal, owner, node),
+                                              .backup = SHADOW_NONE,
+                                              .keys = OWNER_REFILLING,
+                                              .lost_node = owner % NODES,
+                                              .epoch = 4};
+}
+
+static void before(void) {
+    memset(&s, 0, sizeof s);
+    decides = true;
+    begins = 0;
+    begun = changes = said = looked = 0;
+    s.nodes = NODES;
+    s.managers = MANAGERS;
+    s.deal = deal_known(MANAGERS, NODES, NODES);
+    s.stage = STAGE_READY;
+    s.node_id = 2;
+    s.timers.looked_ns = clock_ns();
+    s.owner_map = calloc(MANAGERS, sizeof *s.owner_map);
+    for (uint32_t m = 0; m < MANAGERS; m++)
+        s.owner_map[m] =
+            (struct owner_place){.primary = m, .backup = SHADOW_NONE, .epoch = 1, .whole = false};
+    ck_assert_int_eq(refill_init(&s), 0);
+    ck_assert(!look() && begun == 0);
+}
+static void after(void) {
+    refill_end(&s);
+    timers_free(&s.timers);
+    free(s.owner_map);
+}
+
+static const struct refill_said ten = {.sets = 2, .items = 10, .bytes = 1000};
+
+START_TEST(the_child_begins_once_for_all_that_are_here) {
+    began_anew(0, 2);
+    began_anew(1, 2);
+    began_anew(5, 3); /* not here */
+    ck_assert(look() && look());
+    ck_assert(begun == 1 && asked_n == 2 && asked[0] == 0 && asked[1] == 1);
+    ck_assert_uint_eq(changes, 0);
+    s.owner_map[0].epoch++; /* it got a second copy meanwhile */
+    ck_assert(look());
+    ck_assert_uint_eq(begun, 1);
+    refill_over(&s, asked, 2, &ten);
+    ck_assert_uint_eq(looked, 1);
+    ck_assert(look());
+    ck_assert(changes == 2 && s.owner_map[0].keys == OWNER_REFILLED);
+    ck_assert(s.owner_map[1].keys == OWNER_REFILLED);
+    ck_assert_ptr_nonnull(strstr(note, "10 items of 2 sets were read again on node n2"));
+    ck_assert(!look() && begun == 1);
+}
+END_TEST
+
+START_TEST(while_it_reads_others_wait_for_the_next) {
+    began_anew(0, 2);
+    look();
+    began_anew(1, 2);
+    begins = -EBUSY;
+    ck_assert(look());
+    refill_over(&s, (uint32_t[]){0}, 1, &ten);
+    begins = 0;
+    look();
+    ck_assert(asked_n == 1 && asked[0] == 1);
+    ck_assert(s.owner_map[0].keys == OWNER_REFILLED && s.owner_map[1].keys == OWNER_REFILLING);
+}
+END_TEST
+
+START_TEST(without_a_child_it_is_said_what_is_missing) {
+    began_anew(0, 2);
+    begins = -ENOMEM;
+    look();
+    look();
+    ck_assert(s.owner_map[0].keys == OWNER_REFILLED && changes == 1);
+    ck_assert_ptr_nonnull(strstr(note, "0 items"));
+    ck_assert_ptr_nonnull(strstr(note, "no child"));
+}
+END_TEST
+
+START_TEST(it_is_said_until_the_map_has_it_and_in_its_epoch) {
+    decides = false;
+    began_anew(0, 2);
+    look();
+    refill_over(&s, asked, 1, &ten);
+    look();
+    look();
+    ck_assert(said == 2 && said_epoch == 4 && changes == 0);
+    s.owner_map[0].epoch = 5;
+    look();
+    ck_assert_uint_eq(said_epoch, 5);
+    /* who decides */
+    decides = true;
+    struct control_said m = {
+        .node = 2, .manager = 0, .aux = 4, .payload = said_bytes, .len = said_len};
+    ck_assert_int_eq(refilled_heard(&s, &m), 0);
+    m.aux = 5;
+    m.node = 3;
+    ck_assert_int_eq(refilled_heard(&s, &m), 0);
+    ck_assert_uint_eq(changes, 0);
+    m.node = 2;
+    ck_assert_int_eq(refilled_heard(&s, &m), 0);
+    ck_assert_int_eq(refilled_heard(&s, &m), 0);
+    ck_assert(changes == 1 && s.owner_map[0].keys == OWNER_REFILLED);
+    m.manager = MANAGERS;
+    ck_assert_int_eq(refilled_heard(&s, &m), DDICT_EPROTO);
+}
+END_TEST
+
+START_TEST(what_is_lost_again_begins_again) {
+    began_anew(0, 2);
+    look();
+    s.owner_map[0].keys = OWNER_LOST;
+    s.owner_map[0].epoch++;
+    look();
+    began_anew(0, 2);
+    s.owner_map[0].epoch = 7;
+    begins = -EBUSY; /* the first one still reads */
+    look();
+    refill_over(&s, (uint32_t[]){0}, 1, &ten);
+    look();
+    ck_assert_uint_eq(changes, 0); /* that was for the process before */
+    begins = 0;
+    look();
+    refill_over(&s, (uint32_t[]){0}, 1, &ten);
+    look();
+    ck_assert(changes == 1 && s.owner_map[0].keys == OWNER_REFILLED);
+}
+END_TEST
+
+UNIT_MAIN_WITH("supervisor_refill", before, after, the_child_begins_once_for_all_that_are_here,
+               while_it_reads_others_wait_for_the_next, without_a_child_it_is_said_what_is_missing,
+               it_is_said_until_the_map_has_it_and_in_its_epoch, what_is_lost_again_begins_again)
