@@ -131,7 +131,8 @@ static int piece_restore(const char *name, const char *what, int64_t part) {
     size_t len = set_key(key, name, what, part);
     for (unsigned c = 0; len > 0 && rc >= 0; c++) {
         if (!is_there(key, len) && is_anew(key, len))
-            rc = ddict_put(the_load.d, key, len, v.data, v.len, DDICT_TAG(v.tag) | DDICT_NEW, -1);
+            rc = ddict_put(the_load.d, key, len, v.data, v.len,
+                           DDICT_TAG(v.tag) | DDICT_LOADED | DDICT_NEW, -1);
         if (rc == DDICT_EEXISTS)
             rc = 0;
         len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;

@@ -315,6 +315,8 @@
 #define DD_SAVE_RATE (100u << 20)
 /* --save: storage that takes nothing for so long is given up */
 #define DD_SAVE_STALL_MS 120000
+/* --refill: to read again what a node's managers had of loaded sets, terabytes from a slow storage */
+#define DD_REFILL_MS 1800000
 /* --save: from SIGTERM: the most that ranks have for their last puts; a third of KillWait where
  * that is less */
 #define DD_SAVE_LEAVE_MS 10000

@@ -4,6 +4,7 @@
 #include "clients.h"
 #include "clients_inside.h"
 #include "managers.h"
+#include "refill_child.h"
 #include "save_passes.h"
 #include "supervisor.h"
 #include "tasks.h"
@@ -110,7 +111,7 @@ void client_welcome(struct sup_client *c) {
     }
     client_state_set(c, CLIENT_ADDING);
     c->id = ++s->next_id;
-    c->helper = save_child_is(c->pid);
+    c->helper = save_child_is(c->pid) || refill_child_is(c->pid);
     if (!c->helper) {
         s->attached++;
         attach_counts_add(s, c->step, c->pid);

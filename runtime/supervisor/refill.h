@@ -25,9 +25,6 @@ int refill_init(struct supervisor *s); /* behind owner_map_init(); -ENOMEM */
 bool refill_look(struct supervisor *s, uint32_t owner);
 /* Behind refill_look() of all owners: the child begins. True: look again. */
 bool refill_go(struct supervisor *s);
-/* The child has ended, which had begun for these owners. */
-void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
-                 const struct refill_said *said);
 void refill_end(struct supervisor *s);
 
 /* Of another node, to who decides. */

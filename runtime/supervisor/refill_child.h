@@ -1,19 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refill_child.h - the child of ddictd that reads sets again, for keys that began anew on this node. */
+/*
+ * refill_child.h - the child of ddictd that reads sets again, for keys that began anew on this node:
+ * `ddict load --refill` (SETS 4). It is a client for which the dictionary does not wait at its end,
+ * and ends with ddictd.
+ */
 #ifndef DDICT_SUPERVISOR_REFILL_CHILD_H
 #define DDICT_SUPERVISOR_REFILL_CHILD_H
 
 #include "supervisor.h"
 
-struct refill_said { /* what became of it */
-    uint64_t sets, items, bytes;
-    bool failed; /* of a set at least: why, else "" */
+struct refill_said {             /* what became of it */
+    uint64_t sets, items, bytes; /* sets of which something was put */
+    bool failed;                 /* of a set at least: why, else "" */
     char why[256];
 };
 
-/* Begins to read what belongs to these owners; refill_over() (refill.h) tells of the end. One at a time:
- * 0, -EBUSY, or negative with the sentence. */
+/* Begins to read what belongs to these owners; refill_over() tells of the end, at the latest after
+ * DD_REFILL_MS. One at a time: 0, -EBUSY, or negative with the sentence. */
 int refill_begin(struct supervisor *s, const uint32_t *owners, unsigned n);
-void refill_child_end(struct supervisor *s);
+/* The child has ended, which had begun for these owners (refill.c). */
+void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
+                 const struct refill_said *said);
+bool refill_child_is(pid_t pid);
+void refill_child_reap(struct supervisor *s); /* SIGCHLD */
+void refill_child_end(struct supervisor *s);  /* kills it; refill_over() is not called any more */
 
 #endif

@@ -6,6 +6,7 @@
 #include "life_events.h"
 #include "managers.h"
 #include "record_writer.h"
+#include "refill_child.h"
 #include "results.h"
 #include "save_passes.h"
 #include "supervisor.h"
@@ -69,6 +70,7 @@ static void signals_ready(struct io_handler *h, uint32_t events) {
         record_writer_reap(s);
         results_reap(s);
         save_child_reap(s);
+        refill_child_reap(s);
         lifecycle_check(s);
     }
 }

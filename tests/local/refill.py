@@ -278,6 +278,67 @@ def two_copies_and_both_are_lost():
         d.end()
 
 
+# --- loaded sets ---
+def command(d, node, *args):
+    p = subprocess.run([os.path.join(BUILD, "ddict"), *args], env=d.env(node), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    check(p.returncode == 0, "ddict %s: exit code %d: %s" % (" ".join(args), p.returncode, p.stderr.decode()))
+    return p.stdout
+
+
+def files_of(d, node, folder, files):
+    """All of them, as the dictionary has them, from this node."""
+    to = tempfile.mkdtemp(dir=folder)
+    command(d, node, "save", "--files", to)
+    for name, data in files.items():
+        with open(os.path.join(to, "in", name), "rb") as f:
+            check(f.read() == data, "%s is not what it was" % name)
+
+
+def folder_of_files(folder, n=300):
+    files = {"f%03d" % i: (b"%d." % i) * (20 + i * 7) for i in range(n)}
+    os.mkdir(os.path.join(folder, "in"))
+    for name, data in files.items():
+        with open(os.path.join(folder, "in", name), "wb") as f:
+            f.write(data)
+    return files
+
+
+def a_loaded_set_is_read_again():
+    """All of it, after each loss, also in a frozen dictionary; what was put besides is lost."""
+    for who, frozen in ((1, False), (0, True)):
+        with tempfile.TemporaryDirectory(prefix="ddict-refill-", dir=BUILD) as folder, Refilled(nodes=4) as d:
+            files = folder_of_files(folder)
+            command(d, 3, "load", os.path.join(folder, "in"), "--prefix=in/")
+            mine = keys_of(d, who, 1, "mine")[0]
+            a = d.ask(3)
+            a.does("put", mine, 1)
+            if frozen:
+                a.does("freeze")
+            d.lose(who)
+            d.is_lost(a, mine, who)  # it has waited until all was read
+            check(any(re.search(r"[1-9]\d+ items of 1 sets were read again", t) for t in d.said()), "%r" % d.said())
+            files_of(d, 3, folder, files)
+            second = d.left()[0] if shadows_of(d.nodes[3].proc.pid) else next(i for i in d.left() if shadows_of(d.nodes[i].proc.pid))
+            d.lose(second)
+            d.wait_refilled(second, 60)
+            files_of(d, 3, folder, files)
+            d.end()
+
+
+def a_source_that_has_changed_is_not_read_again():
+    with tempfile.TemporaryDirectory(prefix="ddict-refill-", dir=BUILD) as folder, Refilled() as d:
+        files = folder_of_files(folder)
+        command(d, 0, "load", os.path.join(folder, "in"), "--prefix=in/")
+        for name in files:
+            with open(os.path.join(folder, "in", name), "ab") as f:
+                f.write(b"more")
+        d.lose(1)
+        d.wait_refilled(1)
+        said = [t for t in d.said() if "were read again" in t]
+        check(len(said) == 1 and "0 items of 0 sets" in said[0] and "it has another size" in said[0], "%r" % said)
+        d.end()
+
+
 # --- what is said ---
 def the_record_tells_of_it():
     with tempfile.TemporaryDirectory(prefix="ddict-refill-", dir=BUILD) as folder:
@@ -297,4 +358,4 @@ def the_record_tells_of_it():
 if __name__ == "__main__":
     main([three_nodes_one_is_lost, three_nodes_node_0_is_lost, two_nodes_one_is_lost, four_nodes_lose_one_after_the_other, calls_that_are_on_their_way_are_answered,
           clear_and_keys_after_a_loss, a_frozen_dictionary_goes_on, a_manager_that_dies_too_often_takes_its_node_along, who_began_anew_dies_and_comes_back,
-          who_began_anew_is_lost_for_good, a_node_without_room_gets_nothing, two_copies_and_both_are_lost, the_record_tells_of_it], limit=180)
+          who_began_anew_is_lost_for_good, a_node_without_room_gets_nothing, two_copies_and_both_are_lost, a_loaded_set_is_read_again, a_source_that_has_changed_is_not_read_again, the_record_tells_of_it], limit=180)
