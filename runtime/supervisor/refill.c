@@ -90,6 +90,16 @@ static void owner_over(struct supervisor *s, uint32_t owner, const struct refill
     snprintf(f->why, sizeof f->why, "%s", said->why);
 }
 
+/* The child of others has had its time, and hangs: nobody waits longer for it. */
+static void wanted_late(struct supervisor *s) {
+    struct refill_said no = {.failed = true, .why = "what is read for other keys has no end"};
+    uint64_t most = (DD_REFILL_MS + DD_BACKUP_PLACE_MS) * 1000000ull;
+    for (uint32_t i = 0; i < s->managers; i++)
+        if (s->refill->of[i].state == HERE_WANTED &&
+            timers_now(&s->timers) - s->refill->of[i].since > most)
+            owner_over(s, i, &no);
+}
+
 bool refill_go(struct supervisor *s) {
     struct refill *r = s->refill;
     unsigned n = 0;
@@ -99,8 +109,10 @@ bool refill_go(struct supervisor *s) {
     if (n == 0)
         return false;
     int e = refill_begin(s, r->owners, n);
-    if (e == -EBUSY)
+    if (e == -EBUSY) {
+        wanted_late(s);
         return true;
+    }
     struct refill_said no = {.failed = true};
     snprintf(no.why, sizeof no.why, "%s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
     for (unsigned i = 0; i < n; i++)

@@ -142,6 +142,23 @@ START_TEST(while_it_reads_others_wait_for_the_next) {
 }
 END_TEST
 
+START_TEST(a_child_that_never_ends_is_not_awaited_for_ever) {
+    began_anew(0, 2);
+    look();
+    began_anew(1, 2);
+    begins = -EBUSY;
+    look();
+    s.timers.lost_ns -= DD_REFILL_MS * 1000000ull; /* so much later */
+    look();
+    ck_assert(look() && changes == 0);
+    s.timers.lost_ns -= (DD_BACKUP_PLACE_MS + 1) * 1000000ull;
+    look();
+    look();
+    ck_assert(changes == 1 && s.owner_map[1].keys == OWNER_REFILLED);
+    ck_assert_ptr_nonnull(strstr(note, "has no end"));
+}
+END_TEST
+
 START_TEST(without_a_child_it_is_said_what_is_missing) {
     began_anew(0, 2);
     begins = -ENOMEM;
@@ -204,5 +221,7 @@ START_TEST(what_is_lost_again_begins_again) {
 END_TEST
 
 UNIT_MAIN_WITH("supervisor_refill", before, after, the_child_begins_once_for_all_that_are_here,
-               while_it_reads_others_wait_for_the_next, without_a_child_it_is_said_what_is_missing,
+               while_it_reads_others_wait_for_the_next,
+               a_child_that_never_ends_is_not_awaited_for_ever,
+               without_a_child_it_is_said_what_is_missing,
                it_is_said_until_the_map_has_it_and_in_its_epoch, what_is_lost_again_begins_again)
