@@ -52,7 +52,8 @@ MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/mana
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
   tests/unit/supervisor_election \
-  tests/unit/supervisor_new_backup tests/unit/supervisor_refill tests/unit/supervisor_shadows tests/local/control_messages
+  tests/unit/supervisor_new_backup tests/unit/supervisor_shadows tests/local/control_messages \
+  tests/unit/supervisor_refill_child
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
@@ -134,6 +135,10 @@ tests_unit_supervisor_shadows_SOURCES = tests/unit/supervisor_shadows.c tests/un
   runtime/supervisor/shadows.c
 tests_unit_supervisor_shadows_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_shadows_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
+tests_unit_supervisor_refill_child_SOURCES = tests/unit/supervisor_refill_child.c tests/unit/unit.h \
+  runtime/supervisor/refill_child.c runtime/supervisor/refill_child.h
+tests_unit_supervisor_refill_child_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(JANSSON_CFLAGS)
+tests_unit_supervisor_refill_child_LDADD = libwire.la libbase.la $(JANSSON_LIBS) $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_local_control_messages_SOURCES = tests/local/control_messages.c tests/local/gather_line.h \
   tests/unit/unit.h \
   runtime/supervisor/node_info.c runtime/supervisor/transport.c
