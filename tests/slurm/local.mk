@@ -14,7 +14,7 @@ EXTRA_DIST += tests/slurm/batch.sh tests/slurm/11-job-batch.t tests/slurm/12-job
 EXTRA_DIST += tests/slurm/25-record.t tests/slurm/26-memory.t tests/slurm/lives.py \
   tests/slurm/record.py \
   tests/slurm/record.sh tests/slurm/90-jobs.t tests/slurm/92-nodes.t \
-  tests/slurm/93-many-nodes.t tests/slurm/95-replicas.t tests/slurm/96-histories.t tests/slurm/histories.py
+  tests/slurm/93-many-nodes.t tests/slurm/95-replicas.t tests/slurm/96-histories.t tests/slurm/97-refill.t tests/slurm/histories.py
 EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py tests/slurm/clock.c \
   tests/slurm/80-end.t tests/slurm/81-end-job.t tests/slurm/82-end-killed.t \
   tests/slurm/83-end-node.t tests/slurm/84-end-missing.t tests/slurm/85-end-memory.t \
