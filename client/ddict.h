@@ -78,9 +78,9 @@
  * result that it would have had. Where that cannot be (restarts= in ddict.conf(5)), or a node is
  * lost, every call gives DDICT_ELOST within its deadline; when the dictionary has ended,
  * DDICT_EGONE. With --replicas=2 or --refill the dictionary outlives a lost node. With --refill a
- * key that is not there, and may have been lost with a node, gives DDICT_ELOST, not DDICT_ENOKEY;
- * other keys are as ever. Views that are held stay readable until they are released. A manager that stands
- * still for 10 s (stopped, or waiting for a disk) counts as lost.
+ * key that is not there, and may have been lost with a node, gives DDICT_EKEYLOST, not DDICT_ENOKEY;
+ * other keys are as ever. Views that are held stay readable until they are released. A manager that
+ * stands still for 10 s (stopped, or waiting for a disk) counts as lost.
  *
  * A process that overwrites this library's memory can break a rule of the managers. They then take
  * nothing more from it: its calls give DDICT_ELOST, while what it reads in place and the views that
@@ -124,9 +124,12 @@ typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_det
  * call waits one more default timeout. A pop that then gives DDICT_ENOKEY has certainly popped
  * nothing; without this flag -ETIMEDOUT leaves open whether a value was popped and is lost. */
 #define DDICT_SURE 8u
-/* Of put: the value stands in a source, from which it can be read again; for `ddict load`. Means
- * something where ddict_refills(). */
+/* For `ddict load`, where ddict_refills(); elsewhere both mean nothing. Of put: the value stands in a
+ * source, from which it can be read again; what was put so is changed and removed by calls with
+ * DDICT_LOADED alone, others give DDICT_ESEALED. DDICT_REFILL, with DDICT_LOADED and DDICT_NEW: it
+ * is read again. DDICT_EEXISTS where it is not wanted any more. */
 #define DDICT_LOADED 16u
+#define DDICT_REFILL 32u
 /* Of put and push: an 8-bit tag, which is stored with the value and returned with it. The Python
  * binding says by it how a value is to be read. */
 #define DDICT_TAG(t)        (((unsigned)(t)&0xffu) << 16)
@@ -206,6 +209,9 @@ DDICT_API void ddict_release(struct ddict_view *v);
 
 /* Remove the key, with all its values. DDICT_ENOKEY if it was absent. */
 DDICT_API int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms);
+/* As ddict_del(), also of a value that was put with DDICT_LOADED. While the keys of its manager are
+ * read again it waits for their end, so that nothing comes back behind it. */
+DDICT_API int ddict_unload(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 /*
  * Remove the key and give the value that it had as a view; of a queue, remove and give the first
  * value. Exactly one of several callers gets it. flags: DDICT_WAIT, DDICT_SURE.

@@ -40,7 +40,12 @@ enum {
     DDICT_EFROZEN = -4015,
     /* this process has as many requests waiting as may (4096 with DDICT_WAIT at managers of other
      * nodes, through each manager of this one); nothing was done */
-    DDICT_EBUSY = -4016
+    DDICT_EBUSY = -4016,
+    /* there is no such key, and it may have been lost with a node (--refill); other keys are as ever */
+    DDICT_EKEYLOST = -4017,
+    /* the value came with a data set that is read again when a node is lost (--refill): it cannot be
+     * changed or taken, only removed or replaced with its set */
+    DDICT_ESEALED = -4018
 };
 
 /* Parts of a manager's figures; they never change. */

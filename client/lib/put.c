@@ -14,7 +14,8 @@ int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t 
 int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsigned flags) {
     if (unlikely((flags & (DDICT_NEW | DDICT_EXISTING)) == (DDICT_NEW | DDICT_EXISTING)))
         return dd_error(-EINVAL, "put with both DDICT_NEW and DDICT_EXISTING");
-    if (unlikely(flags & ~(DDICT_NEW | DDICT_EXISTING | DDICT_LOADED | DDICT_TAG(0xff))))
+    if (unlikely(flags &
+                 ~(DDICT_NEW | DDICT_EXISTING | DDICT_LOADED | DDICT_REFILL | DDICT_TAG(0xff))))
         return dd_error(-EINVAL, "put with unknown flags 0x%x", flags);
     if (unlikely(vlen >= MSG_VALUE_MAX))
         return dd_error(DDICT_EVALSIZE, "a value of %llu bytes", (unsigned long long)vlen);
@@ -22,7 +23,8 @@ int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsig
     head->type = MSG_PUT;
     /* MSGF_NEW, MSGF_EXISTING are the same bits */
     head->flags = (uint16_t)((flags & (DDICT_NEW | DDICT_EXISTING)) |
-                             (flags & DDICT_LOADED ? MSGF_LOADED : 0));
+                             (flags & DDICT_LOADED ? MSGF_LOADED : 0) |
+                             (flags & DDICT_REFILL ? MSGF_REFILL : 0));
     head->key_len = (uint32_t)klen;
     head->val_len = vlen;
     head->manager = owner;
@@ -56,13 +58,21 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
     return request_call(t.s, session_route(t.s, t.owner), &out, &r, timeout_ms);
 }
 
-int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
+static int del(ddict_t *d, const void *key, size_t klen, uint16_t flags, int timeout_ms) {
     struct target t;
     int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
-    struct outgoing out = {.head = {.type = MSG_DEL, .key_len = (uint32_t)klen, .manager = t.owner},
-                           .key = key};
+    struct outgoing out = {
+        .head = {.type = MSG_DEL, .flags = flags, .key_len = (uint32_t)klen, .manager = t.owner},
+        .key = key};
     struct request r = {.sink = SINK_NONE};
     return request_call(t.s, session_route(t.s, t.owner), &out, &r, timeout_ms);
+}
+
+int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
+    return del(d, key, klen, 0, timeout_ms);
+}
+int ddict_unload(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
+    return del(d, key, klen, MSGF_LOADED, timeout_ms);
 }

@@ -86,6 +86,11 @@ const char *dd_strerror(int code) {
         return "the dictionary is frozen: nothing can be written until it is unfrozen";
     case DDICT_EBUSY:
         return "as many requests of this process wait as may";
+    case DDICT_EKEYLOST:
+        return "there is no such key, and it may have been lost with a node";
+    case DDICT_ESEALED:
+        return "the value is of a data set that can be read again (refill): only the set can be "
+               "replaced or removed";
     }
     if (code > 0)
         return "success (a count)";

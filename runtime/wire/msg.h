@@ -92,7 +92,8 @@ enum msg_flag {
     MSGF_REMOTE = 1024,
     /* between managers: the requester has asked before, with this id, over a connection that ended */
     MSGF_AGAIN = 2048,
-    MSGF_LOADED = 4096 /* PUT: the value can be read again from a source, as DDICT_LOADED */
+    MSGF_LOADED = 4096, /* PUT, DEL: of a value that can be read again, as DDICT_LOADED */
+    MSGF_REFILL = 8192  /* PUT: it is read again, as DDICT_REFILL */
 };
 
 /*
