@@ -64,11 +64,23 @@ static void refilled_say(struct supervisor *s, uint32_t owner) {
         control_copy(s, m.type, owner, m.aux, text, m.len);
 }
 
+/* It would go on to put what is not of this time any more. What it has not read of others is wanted
+ * again. */
+static void child_stop(struct supervisor *s) {
+    struct refill *r = s->refill;
+    refill_child_stop(s);
+    for (uint32_t i = 0; i < s->managers; i++)
+        if (r->of[i].state == HERE_READS)
+            r->of[i].state = HERE_WANTED;
+}
+
 bool refill_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
     struct refilling *f = &s->refill->of[owner];
     if (row->keys != OWNER_REFILLING || row->primary % s->nodes != s->node_id) {
-        f->state = HERE_NOT; /* what the child puts for it is not of this time any more, and NEW */
+        if (f->state == HERE_READS)
+            child_stop(s);
+        f->state = HERE_NOT;
         return false;
     }
     if (f->state == HERE_NOT)

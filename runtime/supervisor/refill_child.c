@@ -75,18 +75,23 @@ static bool text_take(struct refill_said *said) {
     return is;
 }
 
-static void child_over(const struct refill_said *said) {
-    struct supervisor *s = child.s;
+/* Nobody waits for it any more. Its owners, for the caller to free. */
+static uint32_t *child_leave(void) {
     uint32_t *owners = child.owners;
-    if (!child.is_busy)
-        return;
-    timer_clear(&s->timers, &child.limit);
+    timer_clear(&child.s->timers, &child.limit);
     child_out_close();
     free(child.text);
     child.text = NULL;
     child.is_busy = false;
     child.owners = NULL;
-    refill_over(s, owners, child.n, said);
+    return owners;
+}
+
+static void child_over(const struct refill_said *said) {
+    if (!child.is_busy)
+        return;
+    uint32_t *owners = child_leave();
+    refill_over(child.s, owners, child.n, said);
     free(owners);
 }
 
@@ -219,18 +224,16 @@ void refill_child_reap(struct supervisor *s) {
         failed_say("`ddict load` ended with exit code %d", WEXITSTATUS(status));
 }
 
-void refill_child_end(struct supervisor *s) {
+void refill_child_stop(struct supervisor *s) {
     if (!child.s)
         return;
-    timer_clear(&child.s->timers, &child.limit);
-    child.is_busy = false;
-    if (child.pid > 0) {
+    if (child.pid > 0)
         kill(child.pid, SIGKILL);
+    free(child_leave());
+}
+
+void refill_child_end(struct supervisor *s) {
+    refill_child_stop(s);
+    if (child.pid > 0)
         waitpid(child.pid, NULL, WNOHANG); /* one that hangs in the file system is left to init */
-    }
-    child_out_close();
-    free(child.owners);
-    free(child.text);
-    child.owners = NULL;
-    child.text = NULL;
 }

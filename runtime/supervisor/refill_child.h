@@ -23,6 +23,8 @@ void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
                  const struct refill_said *said);
 bool refill_child_is(pid_t pid);
 void refill_child_reap(struct supervisor *s); /* SIGCHLD */
-void refill_child_end(struct supervisor *s);  /* kills it; refill_over() is not called any more */
+/* Kills it; refill_over() is not called any more. refill_begin() says -EBUSY until it was reaped. */
+void refill_child_stop(struct supervisor *s);
+void refill_child_end(struct supervisor *s); /* likewise, for good */
 
 #endif

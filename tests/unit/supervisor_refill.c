@@ -19,7 +19,7 @@ enum { NODES = 4, MANAGERS = 8 };
 static struct supervisor s;
 static bool decides;
 static int begins; /* what refill_begin() returns */
-static unsigned begun, changes, said, looked;
+static unsigned begun, changes, said, looked, stopped;
 static uint32_t asked[MANAGERS];
 static unsigned asked_n;
 static char note[512], said_bytes[512];
@@ -64,6 +64,9 @@ int refill_begin(struct supervisor *sup, const uint32_t *owners, unsigned n) {
     asked_n = n;
     return begins == 0 || begins == -EBUSY ? begins : dd_error(begins, "no child");
 }
+void refill_child_stop(struct supervisor *sup) {
+    stopped++;
+}
 void refill_child_end(struct supervisor *sup) {
 }
 
@@ -86,7 +89,7 @@ static void before(void) {
     memset(&s, 0, sizeof s);
     decides = true;
     begins = 0;
-    begun = changes = said = looked = 0;
+    begun = changes = said = looked = stopped = 0;
     s.nodes = NODES;
     s.managers = MANAGERS;
     s.deal = deal_known(MANAGERS, NODES, NODES);
@@ -204,19 +207,34 @@ START_TEST(what_is_lost_again_begins_again) {
     look();
     s.owner_map[0].keys = OWNER_LOST;
     s.owner_map[0].epoch++;
-    look();
+    ck_assert(!look() && stopped == 1);
     began_anew(0, 2);
     s.owner_map[0].epoch = 7;
-    begins = -EBUSY; /* the first one still reads */
-    look();
-    refill_over(&s, (uint32_t[]){0}, 1, &ten);
-    look();
-    ck_assert_uint_eq(changes, 0); /* that was for the process before */
+    begins = -EBUSY; /* the first one is not reaped yet */
+    ck_assert(look());
     begins = 0;
     look();
+    ck_assert(begun == 3 && changes == 0);
     refill_over(&s, (uint32_t[]){0}, 1, &ten);
     look();
-    ck_assert(changes == 1 && s.owner_map[0].keys == OWNER_REFILLED);
+    ck_assert(changes == 1 && s.owner_map[0].keys == OWNER_REFILLED && stopped == 1);
+}
+END_TEST
+
+START_TEST(the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again) {
+    began_anew(0, 2);
+    began_anew(1, 2);
+    look();
+    s.owner_map[0].primary = shadow_on(&s.deal, 0, 3); /* its second copy was promoted */
+    ck_assert(look());
+    ck_assert(stopped == 1 && begun == 2 && asked_n == 1 && asked[0] == 1);
+    refill_over(&s, asked, 1, &ten);
+    look();
+    ck_assert(changes == 1 && s.owner_map[1].keys == OWNER_REFILLED);
+    ck_assert(s.owner_map[0].keys == OWNER_REFILLING && stopped == 1);
+    s.node_id = 3; /* there it is read on */
+    ck_assert(look());
+    ck_assert(begun == 3 && asked_n == 1 && asked[0] == 0);
 }
 END_TEST
 
@@ -224,4 +242,5 @@ UNIT_MAIN_WITH("supervisor_refill", before, after, the_child_begins_once_for_all
                while_it_reads_others_wait_for_the_next,
                a_child_that_never_ends_is_not_awaited_for_ever,
                without_a_child_it_is_said_what_is_missing,
-               it_is_said_until_the_map_has_it_and_in_its_epoch, what_is_lost_again_begins_again)
+               it_is_said_until_the_map_has_it_and_in_its_epoch, what_is_lost_again_begins_again,
+               the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again)

@@ -185,6 +185,27 @@ START_TEST(its_end_with_ddictd_is_told_to_nobody) {
 }
 END_TEST
 
+START_TEST(one_that_is_stopped_tells_nobody_and_another_can_begin) {
+    static const uint32_t owner = 0;
+    struct deadline d;
+    int e;
+    script_is("exec sleep 1000");
+    ck_assert_int_eq(refill_begin(&s, &owner, 1), 0);
+    refill_child_stop(&s);
+    ck_assert(s.timers.n == 0 && refill_begin(&s, &owner, 1) == -EBUSY);
+    script_is("echo '{\"sets\":[],\"items\":0,\"bytes\":0}'");
+    deadline_start(&d, 20000);
+    while ((e = refill_begin(&s, &owner, 1)) == -EBUSY && !deadline_over(&d)) {
+        poll(NULL, 0, 5);
+        refill_child_reap(&s);
+    }
+    ck_assert(e == 0 && overs == 0);
+    turns();
+    ck_assert(!got.failed);
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_refill_child", before, after, what_it_put_is_told,
                a_set_that_failed_is_named, whatever_goes_wrong_is_told, much_output_is_taken,
-               one_runs_at_a_time_and_not_for_ever, its_end_with_ddictd_is_told_to_nobody)
+               one_runs_at_a_time_and_not_for_ever, its_end_with_ddictd_is_told_to_nobody,
+               one_that_is_stopped_tells_nobody_and_another_can_begin)
