@@ -317,6 +317,9 @@
 #define DD_SAVE_STALL_MS 120000
 /* --refill: to read again what a node's managers had of loaded sets, terabytes from a slow storage */
 #define DD_REFILL_MS 1800000
+/* --refill: so many tries where a source fails, so long after the end of the one before */
+#define DD_REFILL_TRIES  3u
+#define DD_REFILL_TRY_MS 5000
 /* --save: from SIGTERM: the most that ranks have for their last puts; a third of KillWait where
  * that is less */
 #define DD_SAVE_LEAVE_MS 10000

@@ -16,7 +16,9 @@
 enum here { HERE_NOT, HERE_WANTED, HERE_READS, HERE_OVER };
 struct refilling { /* of an owner, at the node of its primary */
     enum here state;
-    uint64_t since; /* WANTED: by our timers */
+    uint64_t since; /* it is REFILLING here, by our timers */
+    uint64_t next;  /* WANTED: not before */
+    unsigned tries; /* that failed */
     struct refilled_word word;
     char why[OWNER_MAP_WHY + 1];
 };
@@ -93,13 +95,28 @@ bool refill_look(struct supervisor *s, uint32_t owner) {
 static void owner_over(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
     struct refilling *f = &s->refill->of[owner];
     f->state = HERE_OVER;
-    f->word =
-        (struct refilled_word){.sets = said->sets,
-                               .items = said->items,
-                               .bytes = said->bytes,
-                               .ms = (uint32_t)((timers_now(&s->timers) - f->since) / 1000000),
-                               .failed = said->failed};
+    f->word.ms = (uint32_t)((timers_now(&s->timers) - f->since) / 1000000);
+    f->word.failed = said->failed;
     snprintf(f->why, sizeof f->why, "%s", said->why);
+}
+
+/* A try has ended, and what it put stays. A source that fails may answer a little later. */
+static void owner_tried(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
+    struct refilling *f = &s->refill->of[owner];
+    uint64_t now = timers_now(&s->timers);
+    f->word.items += said->items;
+    f->word.bytes += said->bytes;
+    if (said->sets > f->word.sets)
+        f->word.sets = said->sets;
+    if (!said->failed || ++f->tries >= DD_REFILL_TRIES ||
+        now - f->since >= DD_REFILL_MS * 1000000ull) {
+        owner_over(s, owner, said);
+        return;
+    }
+    log_warn("what was lost of manager %u could not be read again: %s; it is tried again in %u s",
+             owner, said->why, DD_REFILL_TRY_MS / 1000);
+    f->state = HERE_WANTED;
+    f->next = now + DD_REFILL_TRY_MS * 1000000ull;
 }
 
 /* The child of others has had its time, and hangs: nobody waits longer for it. */
@@ -114,12 +131,16 @@ static void wanted_late(struct supervisor *s) {
 
 bool refill_go(struct supervisor *s) {
     struct refill *r = s->refill;
+    uint64_t now = timers_now(&s->timers);
     unsigned n = 0;
-    for (uint32_t i = 0; i < s->managers; i++)
-        if (r->of[i].state == HERE_WANTED)
+    bool wanted = false;
+    for (uint32_t i = 0; i < s->managers; i++) {
+        wanted |= r->of[i].state == HERE_WANTED;
+        if (r->of[i].state == HERE_WANTED && now >= r->of[i].next)
             r->owners[n++] = i;
+    }
     if (n == 0)
-        return false;
+        return wanted;
     int e = refill_begin(s, r->owners, n);
     if (e == -EBUSY) {
         wanted_late(s);
@@ -131,7 +152,7 @@ bool refill_go(struct supervisor *s) {
         if (e == 0)
             r->of[r->owners[i]].state = HERE_READS;
         else
-            owner_over(s, r->owners[i], &no);
+            owner_tried(s, r->owners[i], &no);
     return true;
 }
 
@@ -139,7 +160,7 @@ void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
                  const struct refill_said *said) {
     for (unsigned i = 0; i < n && s->refill; i++)
         if (s->refill->of[owners[i]].state == HERE_READS)
-            owner_over(s, owners[i], said);
+            owner_tried(s, owners[i], said);
     new_backups_look(s);
 }
 

@@ -144,6 +144,7 @@ static void child_run(const struct supervisor *s, const char *owners, int out, p
     dup2(out, 1);
     close_range(3, ~0u, 0);
     setenv("DDICT_NODE", s->node, 1);
+    unsetenv("DDICT_TIMEOUT"); /* of the user's programs */
     execl(path, "ddict", "load", "--name", s->opt.name, "--refill", owners, (char *)NULL);
     dprintf(1, "{\"error\":\"%s: %s\"}\n", path, strerror(errno));
     _exit(127);

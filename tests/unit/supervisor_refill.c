@@ -70,6 +70,11 @@ void refill_child_stop(struct supervisor *sup) {
 void refill_child_end(struct supervisor *sup) {
 }
 
+/* The time until the next try is over. */
+static void try_wait(void) {
+    s.timers.lost_ns -= DD_REFILL_TRY_MS * 1000000ull;
+}
+
 static bool look(void) {
     bool some = false;
     for (uint32_t m = 0; m < MANAGERS; m++)
@@ -165,11 +170,55 @@ END_TEST
 START_TEST(without_a_child_it_is_said_what_is_missing) {
     began_anew(0, 2);
     begins = -ENOMEM;
-    look();
+    for (unsigned i = 0; i < DD_REFILL_TRIES; i++, try_wait())
+        ck_assert(look() && begun == i + 1 && changes == 0);
     look();
     ck_assert(s.owner_map[0].keys == OWNER_REFILLED && changes == 1);
     ck_assert_ptr_nonnull(strstr(note, "0 items"));
     ck_assert_ptr_nonnull(strstr(note, "no child"));
+}
+END_TEST
+
+static const struct refill_said failed = {
+    .sets = 1, .items = 4, .bytes = 400, .failed = true, .why = "b: x.tar has changed"};
+
+START_TEST(a_source_that_fails_is_read_again_and_then_all_is_told) {
+    began_anew(0, 2);
+    ck_assert(look() && begun == 1);
+    refill_over(&s, asked, 1, &failed);
+    ck_assert(look() && look() && begun == 1); /* not at once */
+    began_anew(1, 2);                          /* which does not wait for that */
+    ck_assert(look() && begun == 2 && asked_n == 1 && asked[0] == 1);
+    refill_over(&s, asked, 1, &ten);
+    try_wait();
+    ck_assert(look() && begun == 3 && asked_n == 1 && asked[0] == 0);
+    refill_over(&s, asked, 1, &ten);
+    look();
+    ck_assert(changes == 2 && s.owner_map[0].keys == OWNER_REFILLED);
+    ck_assert_ptr_nonnull(strstr(note, "14 items of 2 sets"));
+    ck_assert_ptr_null(strstr(note, "x.tar"));
+}
+END_TEST
+
+START_TEST(a_source_that_always_fails_is_given_up) {
+    began_anew(0, 2);
+    for (unsigned i = 0; i < DD_REFILL_TRIES; i++, try_wait()) {
+        ck_assert(look() && begun == i + 1 && changes == 0);
+        refill_over(&s, asked, 1, &failed);
+    }
+    look();
+    ck_assert(!look() && begun == DD_REFILL_TRIES && changes == 1);
+    ck_assert_ptr_nonnull(strstr(note, "x.tar has changed"));
+}
+END_TEST
+
+START_TEST(behind_the_time_of_a_child_there_is_no_other_try) {
+    began_anew(0, 2);
+    look();
+    s.timers.lost_ns -= DD_REFILL_MS * 1000000ull;
+    refill_over(&s, asked, 1, &failed);
+    look();
+    ck_assert(begun == 1 && changes == 1 && s.owner_map[0].keys == OWNER_REFILLED);
 }
 END_TEST
 
@@ -242,5 +291,8 @@ UNIT_MAIN_WITH("supervisor_refill", before, after, the_child_begins_once_for_all
                while_it_reads_others_wait_for_the_next,
                a_child_that_never_ends_is_not_awaited_for_ever,
                without_a_child_it_is_said_what_is_missing,
+               a_source_that_fails_is_read_again_and_then_all_is_told,
+               a_source_that_always_fails_is_given_up,
+               behind_the_time_of_a_child_there_is_no_other_try,
                it_is_said_until_the_map_has_it_and_in_its_epoch, what_is_lost_again_begins_again,
                the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again)

@@ -85,7 +85,9 @@ static void runs(const char *text) {
 }
 
 START_TEST(what_it_put_is_told) {
+    setenv("DDICT_TIMEOUT", "3", 1);
     runs("[ \"$*\" = 'load --name 1000.7.job --refill 1,3' ] && [ $DDICT_NODE = n1 ] || exit 9\n"
+         "[ -z \"${DDICT_TIMEOUT+x}\" ] || exit 8\n"
          "echo "
          "'{\"sets\":[{\"set\":\"a\",\"items\":3,\"bytes\":40,\"lost\":3},{\"set\":\"b\",\"items\":"
          "4,"
