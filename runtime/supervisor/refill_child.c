@@ -194,9 +194,14 @@ int refill_begin(struct supervisor *s, const uint32_t *owners, unsigned n) {
     uint32_t *copy = malloc((n + 1) * sizeof *copy);
     child.s = s;
     child.len = child.cap = 0;
-    int e = text && copy ? child_spawn(s, text) : -ENOMEM;
+    child.limit.fire = limit_over;
+    int e =
+        text && copy ? timer_after(&s->timers, &child.limit, DD_REFILL_MS * 1000000ull) : -ENOMEM;
+    if (e == 0)
+        e = child_spawn(s, text);
     free(text);
     if (e < 0) {
+        timer_clear(&s->timers, &child.limit);
         free(copy);
         return dd_error(e, "cannot start `ddict load`: %s", strerror(-e));
     }
@@ -204,8 +209,6 @@ int refill_begin(struct supervisor *s, const uint32_t *owners, unsigned n) {
     child.owners = copy;
     child.n = n;
     child.is_busy = true;
-    child.limit.fire = limit_over;
-    timer_after(&s->timers, &child.limit, DD_REFILL_MS * 1000000ull);
     return 0;
 }
 

@@ -207,7 +207,20 @@ START_TEST(one_that_is_stopped_tells_nobody_and_another_can_begin) {
 }
 END_TEST
 
+START_TEST(none_begins_without_a_limit) {
+    static const uint32_t owner = 0;
+    script_is("exec sleep 1000");
+    s.timers.n = SIZE_MAX - 1; /* there is no memory for so many */
+    ck_assert_int_eq(refill_begin(&s, &owner, 1), -ENOMEM);
+    s.timers.n = 0;
+    refill_child_reap(&s);
+    ck_assert_uint_eq(overs, 0);
+    ck_assert_int_eq(refill_begin(&s, &owner, 1), 0); /* there was no child */
+    ck_assert_uint_eq(s.timers.n, 1);
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_refill_child", before, after, what_it_put_is_told,
                a_set_that_failed_is_named, whatever_goes_wrong_is_told, much_output_is_taken,
                one_runs_at_a_time_and_not_for_ever, its_end_with_ddictd_is_told_to_nobody,
-               one_that_is_stopped_tells_nobody_and_another_can_begin)
+               one_that_is_stopped_tells_nobody_and_another_can_begin, none_begins_without_a_limit)
