@@ -179,6 +179,11 @@ bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
     return true;
 }
 
+bool primary_is_given_up(const struct supervisor *s, uint32_t owner) {
+    const struct here *h = s->new_backups ? &s->new_backups->here[owner] : NULL;
+    return h && h->gone && h->number == s->owner_map[owner].primary;
+}
+
 /* All keys that are served here are as a whole elsewhere, or can begin anew there. */
 static bool node_can_leave(const struct supervisor *s) {
     for (uint32_t i = 0; i < s->managers && !s->opt.refill; i++) {

@@ -31,6 +31,8 @@ void new_backup_copied(struct supervisor *s, uint32_t owner, uint64_t epoch);
 /* Its primary is of this node, and has no next life; why: "manager 3 on node n1 died (signal 11)".
  * False: there is no whole backup that could take its place. */
 bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why);
+/* So it was, and who decides is told until the map has another. */
+bool primary_is_given_up(const struct supervisor *s, uint32_t owner);
 /* A manager of this node has no next life. Its clients have no other, so the node leaves the
  * dictionary, with them. False: others would not have all keys then, or we decide. */
 bool node_leave(struct supervisor *s, const char *why);

@@ -50,9 +50,9 @@ bool process_moves(struct local_manager *mgr, const char *how) {
         return node_leave(mgr->s, why);
     if (mgr->given_up || !process_serves(mgr))
         return false;
-    mgr->given_up = mgr->moved = true;
+    mgr->given_up = true;
     if (!primary_give_up(mgr->s, mgr->id, why)) {
-        mgr->given_up = mgr->moved = false;
+        mgr->given_up = false;
         return false;
     }
     log_warn("%s: others take its place", why);
@@ -81,15 +81,20 @@ static bool is_backup_still(const struct local_manager *mgr, const struct owner_
            s->held->drops[mgr->id] != place->epoch && !shadow_find(s, mgr->number);
 }
 
-/* The map names it as the primary, and it was lost before. */
-static void primary_given_up(struct local_manager *mgr) {
-    struct supervisor *s = mgr->s;
+/* The map names a shadow of this node as the primary, and it was lost before: another may have its
+ * slot by now. */
+static void primary_look(struct supervisor *s, uint32_t owner) {
+    const struct owner_place *place = &s->owner_map[owner];
     char why[256];
-    snprintf(why, sizeof why, "%s on node %s was lost before it was to serve", mgr->name, s->node);
-    mgr->moved = true;
-    if (!primary_give_up(s, mgr->id, why))
-        supervisor_lost(s, "manager %u is lost with its node, and %s on node %s was lost before",
-                        mgr->id, mgr->name, s->node);
+    if (place->keys == OWNER_LOST || !is_shadow(&s->deal, place->primary) ||
+        place->primary % s->nodes != s->node_id || s->stage >= STAGE_ENDING ||
+        shadow_find(s, place->primary) || primary_is_given_up(s, owner))
+        return;
+    snprintf(why, sizeof why, "the shadow of manager %u on node %s was lost before it was to serve",
+             owner, s->node);
+    if (!primary_give_up(s, owner, why))
+        supervisor_lost(s, "manager %u is lost with its node, and its shadow on node %s before",
+                        owner, s->node);
 }
 
 void shadows_look(struct supervisor *s) {
@@ -101,14 +106,13 @@ void shadows_look(struct supervisor *s) {
             mgr->filling = false;
             freezes_shadow_filled(mgr);
         }
-        if (place->primary == mgr->number && place->keys != OWNER_LOST && mgr->given_up &&
-            !mgr->moved && !shadow_find(s, mgr->number))
-            primary_given_up(mgr);
         if (is_backup_still(mgr, place))
             backup_lost(mgr, "is lost");
         if (mgr->pid > 0 && place->primary != mgr->number && place->backup != mgr->number)
             shadow_kill(mgr);
     }
+    for (uint32_t i = 0; s->owner_map && i < s->managers; i++)
+        primary_look(s, i);
 }
 
 static void fd_close(int *fd) {

@@ -61,7 +61,6 @@ struct local_manager { /* one manager or shadow of this node, as ddictd sees it 
     bool ready, gone, has_stats;
     bool given_up; /* a shadow that is lost or not needed any more: it is not started again */
     bool late;     /* a shadow that was started behind the start */
-    bool moved;    /* a shadow that served, was lost, and has a whole backup to take its place */
     bool filling;  /* such a one, and the map does not say yet that it has all */
     bool freezes;  /* it has not answered the last FREEZE */
     /* shared with the manager; outlives it */

@@ -16,7 +16,8 @@ static struct supervisor s;
 static struct local_manager shadow[2];
 static struct held_map held;
 static uint64_t drops[MANAGERS], epoch_lost;
-static unsigned asked, lost, filled;
+static unsigned asked, lost, filled, given_up;
+static bool gives_up, is_given_up;
 
 /* --- what it uses --- */
 void freezes_shadow_lost(struct local_manager *mgr) {
@@ -25,7 +26,12 @@ void freezes_shadow_filled(struct local_manager *mgr) {
     filled++;
 }
 bool primary_give_up(struct supervisor *sup, uint32_t owner, const char *why) {
-    return false;
+    given_up += gives_up;
+    is_given_up = gives_up;
+    return gives_up;
+}
+bool primary_is_given_up(const struct supervisor *sup, uint32_t owner) {
+    return is_given_up;
 }
 bool node_leave(struct supervisor *sup, const char *why) {
     return false;
@@ -46,7 +52,8 @@ static void before(void) {
     memset(&s, 0, sizeof s);
     memset(shadow, 0, sizeof shadow);
     memset(drops, 0, sizeof drops);
-    asked = lost = filled = 0;
+    asked = lost = filled = given_up = 0;
+    gives_up = is_given_up = false;
     s.nodes = NODES;
     s.managers = MANAGERS;
     s.node_id = 1;
@@ -121,7 +128,50 @@ START_TEST(one_that_is_whole_or_serves_is_told_whether_all_is_frozen) {
 }
 END_TEST
 
+/* It died when its node had said that it is there. */
+static void serves_and_is_lost(void) {
+    shadow_lost(shadow, "died");
+    s.owner_map[0] =
+        (struct owner_place){.primary = shadow->number, .backup = SHADOW_NONE, .epoch = 5};
+}
+
+START_TEST(one_that_was_lost_before_it_was_to_serve_is_given_up_once) {
+    gives_up = true;
+    serves_and_is_lost();
+    shadows_look(&s);
+    shadows_look(&s);
+    ck_assert(given_up == 1 && lost == 0);
+    is_given_up = false;
+    s.owner_map[0].keys = OWNER_LOST; /* the others know */
+    shadows_look(&s);
+    ck_assert_uint_eq(given_up, 1);
+}
+END_TEST
+
+START_TEST(so_is_one_whose_slot_another_has) {
+    gives_up = true;
+    serves_and_is_lost();
+    shadow->given_up = false;
+    shadow->number = shadow_on(&s.deal, 2, 1);
+    s.owner_map[2].backup = shadow->number;
+    shadows_look(&s);
+    ck_assert(given_up == 1 && lost == 0);
+}
+END_TEST
+
+START_TEST(without_another_copy_that_is_the_end) {
+    serves_and_is_lost();
+    shadows_look(&s);
+    ck_assert_uint_eq(lost, 1);
+    s.stage = STAGE_ENDING;
+    shadows_look(&s);
+    ck_assert_uint_eq(lost, 1);
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_shadows", before, after,
                a_backup_that_is_lost_is_told_of_once_in_each_epoch,
                one_that_follows_is_not_taken_for_it, one_that_is_to_begin_is_not_lost,
-               one_that_is_whole_or_serves_is_told_whether_all_is_frozen)
+               one_that_is_whole_or_serves_is_told_whether_all_is_frozen,
+               one_that_was_lost_before_it_was_to_serve_is_given_up_once,
+               so_is_one_whose_slot_another_has, without_another_copy_that_is_the_end)
