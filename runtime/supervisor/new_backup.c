@@ -370,37 +370,38 @@ static bool owner_look(struct supervisor *s, uint32_t owner, uint64_t now) {
     return true;
 }
 
+/* Each step may end the dictionary, and then there is no other. */
 static bool all_look(struct supervisor *s) {
     uint64_t now = timers_now(&s->timers);
     bool some = false, decides = control_decides(s);
     if (decides)
         load_count(s);
-    for (uint32_t i = 0; i < s->managers; i++) {
+    for (uint32_t i = 0; i < s->managers && !s->lost; i++) {
         if (!deal_owns(&s->deal, i))
             continue;
         some |= here_look(s, i);
         some |= s->refill && refill_look(s, i);
         some |= decides && owner_look(s, i, now);
     }
-    return some | (s->refill && refill_go(s));
+    return !s->lost && some | (s->refill && refill_go(s));
 }
 
 void new_backups_look(struct supervisor *s) {
     struct new_backups *b = s->new_backups;
     bool some = false;
-    if (!b || s->stage < STAGE_READY || s->stage >= STAGE_ENDING)
+    if (!b || s->lost || s->stage < STAGE_READY || s->stage >= STAGE_ENDING)
         return;
     b->again = true;
     if (b->looking) /* what it does changes the map */
         return;
     b->looking = true;
-    for (unsigned i = 0; b->again && i < 8; i++) {
+    for (unsigned i = 0; b->again && !s->lost && i < 8; i++) {
         b->again = false;
         some = all_look(s);
     }
     b->looking = false;
     timer_clear(&s->timers, &b->timer);
-    if ((some || b->again) &&
+    if ((some || b->again) && !s->lost &&
         timer_after(&s->timers, &b->timer, DD_BACKUP_LOOK_MS * 1000000ull) < 0)
         log_error("no memory to look after new backups");
 }
