@@ -102,6 +102,7 @@ static void win(struct supervisor *s) {
     e->since = now_of(s);
     control_decide(s);
     grants_decide(s);
+    new_backups_decide(s);
     held_map_decide(s, e->term, &e->best);
     look_again(e, DD_VOTE_AGAIN_MS);
 }

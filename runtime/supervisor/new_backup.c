@@ -337,6 +337,13 @@ static bool anew_look(struct supervisor *s, uint32_t owner, uint64_t now) {
     return true;
 }
 
+void new_backups_decide(struct supervisor *s) {
+    for (uint32_t i = 0; s->new_backups && i < s->managers; i++) {
+        free(s->new_backups->tries[i].on);
+        s->new_backups->tries[i] = (struct tries){.n = 0};
+    }
+}
+
 static bool owner_look(struct supervisor *s, uint32_t owner, uint64_t now) {
     struct tries *t = &s->new_backups->tries[owner];
     const struct owner_place *row = owner_map_next(s, owner);

@@ -26,6 +26,8 @@ struct
 int new_backups_init(struct supervisor *s); /* behind owner_map_init(); -ENOMEM */
 /* The map has changed, or who decides, or a new shadow is ready: begin what is to be done. */
 void new_backups_look(struct supervisor *s);
+/* We decide from now on: what was tried when we did before is forgotten. */
+void new_backups_decide(struct supervisor *s);
 /* Its primary is of this node, and has copied all to the backup of this epoch. */
 void new_backup_copied(struct supervisor *s, uint32_t owner, uint64_t epoch);
 /* Its primary is of this node, and has no next life; why: "manager 3 on node n1 died (signal 11)".

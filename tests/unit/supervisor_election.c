@@ -45,7 +45,7 @@ static bool valid[MAX_NODES]; /* its lease */
 /* what was seen */
 static struct sup_msg acted[MAX_NODES][EPOCHS];
 static uint32_t decided[TERMS];
-static unsigned took_over, rows_acted, lost_n, stage_told;
+static unsigned took_over, rows_acted, lost_n, stage_told, elected, began_tries;
 static uint64_t seed;
 
 /* Of all objects of this test (-Wl,--wrap=calloc,--wrap=realloc). */
@@ -110,6 +110,7 @@ void control_decide(struct supervisor *s) {
     ck_assert_uint_lt(term, TERMS);
     ck_assert_uint_eq(decided[term], NONE); /* one in each term */
     ck_assert_uint_eq(term % nodes, s->node_id);
+    elected++;
     decided[term] = decides[s->node_id] = s->node_id;
     parent[s->node_id] = NONE;
     for (uint32_t i = 0; i < nodes; i++)
@@ -175,6 +176,7 @@ void supervisor_lost(struct supervisor *s, const char *fmt, ...) {
     lost_n++;
 }
 void takeover_begin(struct supervisor *s) {
+    ck_assert_uint_eq(began_tries, elected);
     took_over++;
 }
 void takeover_below(struct supervisor *s) {
@@ -187,6 +189,10 @@ void control_stage_tell(struct supervisor *s, uint32_t node) {
 void shadows_look(struct supervisor *s) {
 }
 void new_backups_look(struct supervisor *s) {
+}
+void new_backups_decide(struct supervisor *s) {
+    ck_assert(control_decides(s) && !s->held->waits);
+    began_tries++;
 }
 void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds) {
 }
@@ -293,6 +299,7 @@ static void step(void) {
 static void begin(uint32_t n, uint64_t with) {
     nodes = n;
     seed = with;
+    elected = began_tries = 0;
     memset(all, 0, sizeof all);
     memset(child, 0, sizeof child);
     memset(asks, 0, sizeof asks);

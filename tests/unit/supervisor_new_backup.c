@@ -431,6 +431,28 @@ START_TEST(where_they_can_not_be_is_tried_once_and_then_all_is_lost) {
 }
 END_TEST
 
+START_TEST(who_decides_again_tries_again) {
+    struct owner_place *row = &s.owner_map[8];
+    one_copy();
+    gone[2] = true;
+    owner_map_lose(&s, 8, "node n2 is lost");
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_int_eq(placed(8, row->epoch, row->backup % NODES, 0, "no room"), 0);
+    decides = false; /* others do meanwhile, and have tried the other two */
+    row->backup = SHADOW_NONE;
+    row->epoch += 4;
+    new_backups_look(&s);
+    decides = true;
+    new_backups_decide(&s);
+    new_backups_look(&s);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert(is_making(8) && lost == 0);
+        ck_assert_int_eq(placed(8, row->epoch, row->backup % NODES, 0, "no room"), 0);
+    }
+    ck_assert(is_making(8) && lost == 0);
+}
+END_TEST
+
 START_TEST(a_process_that_is_lost_for_good_begins_anew_elsewhere) {
     one_copy();
     ck_assert(primary_give_up(&s, 6, "the shadow of manager 6 died")); /* ours */
@@ -458,4 +480,4 @@ UNIT_MAIN_WITH("supervisor_new_backup", before, after,
                a_node_leaves_only_if_others_have_all_and_decide,
                keys_that_are_lost_begin_anew_on_another_node,
                where_they_can_not_be_is_tried_once_and_then_all_is_lost,
-               a_process_that_is_lost_for_good_begins_anew_elsewhere)
+               who_decides_again_tries_again, a_process_that_is_lost_for_good_begins_anew_elsewhere)
