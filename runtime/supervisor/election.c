@@ -146,6 +146,11 @@ static void look_failed(struct supervisor *s) {
     control_orphan(s);
 }
 
+/* Where others have all that it has it is awaited no longer than its lease. */
+static unsigned patience_ms(const struct supervisor *s, uint32_t node) {
+    return coordinator_can_spare(s, node) ? DD_LEASE_WAIT_MS : DD_PEER_LOST_MS;
+}
+
 /* We decide: a node with which we have no connection is asked again, and lost in the end. */
 static void others_look(struct supervisor *s) {
     struct election *e = s->election;
@@ -156,7 +161,7 @@ static void others_look(struct supervisor *s) {
             continue;
         bool ended = e->closed && i == e->before && over > DD_PEER_BEAT_MS * 1000000ull;
         missing = true;
-        if (e->counted && (ended || over > DD_LEASE_WAIT_MS * 1000000ull))
+        if (e->counted && (ended || over > patience_ms(s, i) * 1000000ull))
             control_node_lost(s, i, e->since, ended ? "its ddictd ended" : "it does not answer");
         else
             control_ask(s, i);

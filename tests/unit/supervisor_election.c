@@ -404,6 +404,34 @@ START_TEST(one_after_the_other_is_lost_until_two_are_left) {
 }
 END_TEST
 
+/* Node 1 decides; node 3 does not answer it for a while. */
+static bool is_lost_within(uint32_t node, unsigned ms) {
+    struct supervisor *s = &all[1];
+    s->election->since -= ms * 1000000ull;
+    timers_fire(1, 1);
+    return held_map_lost(s, node);
+}
+
+START_TEST(a_node_with_the_only_copy_is_awaited_longer) {
+    for (int only = 0; only < 2; only++) {
+        begin(5, 1);
+        for (uint32_t i = 0; i < nodes; i++) {
+            all[i].opt.refill = true;
+            all[i].held->held.rows[3].backup = all[i].owner_map[3].backup =
+                only ? SHADOW_NONE : all[i].owner_map[3].backup;
+        }
+        dead[3] = true; /* as the others see it */
+        kill_node(0);
+        timers_fire(1, 1);
+        ck_assert(control_decides(&all[1]) && all[1].election->counted);
+        ck_assert(!is_lost_within(3, DD_LEASE_WAIT_MS - 1000));
+        ck_assert(is_lost_within(3, 1000) == !only);
+        ck_assert(is_lost_within(3, DD_PEER_LOST_MS - DD_LEASE_WAIT_MS));
+        end();
+    }
+}
+END_TEST
+
 START_TEST(a_node_that_ends_holds_no_map) {
     for (int lost = 0; lost < 2; lost++) {
         begin(3, 1);
@@ -606,7 +634,7 @@ END_TEST
 UNIT_MAIN("supervisor_election", whatever_comes_late_or_never_nobody_acts_on_two_maps,
           one_after_the_other_is_lost_until_two_are_left, a_map_that_was_not_heard_is_told_again,
           without_memory_for_a_timer_the_next_beat_goes_on,
-          who_decides_and_has_lost_too_many_steps_down,
+          a_node_with_the_only_copy_is_awaited_longer, who_decides_and_has_lost_too_many_steps_down,
           who_steps_down_is_not_taken_for_one_that_ended, a_node_that_ends_holds_no_map,
           an_absurd_term_locks_nobody_out, a_node_that_comes_late_is_told_of_the_end,
           without_a_majority_nobody_decides_and_all_say_so, what_makes_no_sense_is_refused)
