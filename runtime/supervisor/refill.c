@@ -101,11 +101,13 @@ static void owner_over(struct supervisor *s, uint32_t owner, const struct refill
 }
 
 /* A try has ended, and what it put stays. A source that fails may answer a little later. */
-static void owner_tried(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
+static void owner_tried(struct supervisor *s, uint32_t owner, unsigned n,
+                        const struct refill_said *said) {
     struct refilling *f = &s->refill->of[owner];
     uint64_t now = timers_now(&s->timers);
     f->word.items += said->items;
     f->word.bytes += said->bytes;
+    f->word.together = n - 1;
     if (said->sets > f->word.sets)
         f->word.sets = said->sets;
     if (!said->failed || ++f->tries >= DD_REFILL_TRIES ||
@@ -152,7 +154,7 @@ bool refill_go(struct supervisor *s) {
         if (e == 0)
             r->of[r->owners[i]].state = HERE_READS;
         else
-            owner_tried(s, r->owners[i], &no);
+            owner_tried(s, r->owners[i], n, &no);
     return true;
 }
 
@@ -160,14 +162,14 @@ void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
                  const struct refill_said *said) {
     for (unsigned i = 0; i < n && s->refill; i++)
         if (s->refill->of[owners[i]].state == HERE_READS)
-            owner_tried(s, owners[i], said);
+            owner_tried(s, owners[i], n, said);
     new_backups_look(s);
 }
 
 /* --- who decides --- */
 int refilled_heard(struct supervisor *s, const struct control_said *m) {
     struct refilled_word w;
-    char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 192];
+    char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 256], together[64] = "";
     if (!s->refill || m->manager >= s->managers || !deal_owns(&s->deal, m->manager))
         return DDICT_EPROTO;
     memcpy(&w, m->payload, sizeof w);
@@ -178,12 +180,14 @@ int refilled_heard(struct supervisor *s, const struct control_said *m) {
     const struct owner_place *row = owner_map_next(s, m->manager);
     if (row->epoch != m->aux || row->keys != OWNER_REFILLING || row->primary % s->nodes != m->node)
         return 0;
+    if (w.together)
+        snprintf(together, sizeof together, " (counted with %u more)", w.together);
     snprintf(
         why, sizeof why,
         "%llu items of %llu sets were read again on node %s in %u.%u s, which node %s had lost "
-        "of manager %u; others are lost%s%s",
+        "of manager %u%s; others are lost%s%s",
         (unsigned long long)w.items, (unsigned long long)w.sets, node_name(s, m->node), w.ms / 1000,
-        w.ms / 100 % 10, node_name(s, row->lost_node), m->manager, w.failed ? ": " : "",
+        w.ms / 100 % 10, node_name(s, row->lost_node), m->manager, together, w.failed ? ": " : "",
         w.failed ? said : "");
     struct owner_place to = *row;
     to.keys = OWNER_REFILLED;

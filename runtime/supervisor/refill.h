@@ -17,7 +17,8 @@
 
 struct refilled_word { /* payload of CTL_REFILLED, and a sentence behind it if some set failed */
     uint64_t sets, items, bytes;
-    uint32_t ms, failed;
+    uint32_t ms, failed, together; /* of so many other owners, too */
+    uint32_t unused;
 };
 
 int refill_init(struct supervisor *s); /* behind owner_map_init(); -ENOMEM */

@@ -93,7 +93,7 @@ struct note {               /* an event for the record; travels to node 0 */
     uint32_t kind, manager; /* enum note_kind */
     uint64_t count, used_bytes, total_bytes;
     char node[NODE_NAME_MAX];
-    char text[256];
+    char text[512];
 };
 
 /* lifecycle.h has the picture; they come in this order, and some are left out */

@@ -33,6 +33,7 @@ static struct local_manager local;
 static struct manager_page page;
 static unsigned told, mapped, dropped, noted, lost, served, suspends;
 static bool suspended;
+static size_t note_len;
 static unsigned told_before, rounds;
 static uint32_t granted[NODES];
 static uint64_t since;
@@ -77,6 +78,7 @@ void control_drop(struct supervisor *sup, uint32_t owner, uint64_t epoch, const 
 }
 void control_note(struct supervisor *sup, const struct note *n) {
     noted++;
+    note_len = strlen(n->text);
 }
 const char *node_name(const struct supervisor *sup, uint32_t id) {
     return "n";
@@ -216,6 +218,16 @@ START_TEST(other_nodes_ask_node_0) {
     ck_assert(owner_is_ours(&s, 1) && !owner_is_ours(&s, 0));
     s.owner_map[0].primary = shadow_of(&s.deal, 0);
     ck_assert(owner_is_ours(&s, 0));
+}
+END_TEST
+
+START_TEST(a_sentence_with_that_of_another_node_is_noted_as_a_whole) {
+    char why[OWNER_MAP_WHY + 192];
+    struct owner_place to = *owner_map_next(&s, 2);
+    memset(why, 'x', sizeof why);
+    why[sizeof why - 1] = 0;
+    owner_map_change(&s, 2, &to, why);
+    ck_assert_uint_eq(note_len, sizeof why - 1);
 }
 END_TEST
 
@@ -416,7 +428,8 @@ END_TEST
 
 UNIT_MAIN_WITH("supervisor_replicas", before, after, a_row_that_is_newer_counts,
                a_row_that_makes_no_sense_is_refused, a_backup_is_dropped_once_and_in_its_epoch,
-               other_nodes_ask_node_0, backups_go_at_once_and_primaries_when_the_lease_is_over,
+               other_nodes_ask_node_0, a_sentence_with_that_of_another_node_is_noted_as_a_whole,
+               backups_go_at_once_and_primaries_when_the_lease_is_over,
                a_lease_that_is_long_over_is_not_awaited,
                nothing_is_lost_before_all_are_ready_or_without_a_copy,
                a_backup_that_is_given_up_meanwhile_ends_it,
