@@ -7,8 +7,10 @@ import re
 import subprocess
 import tempfile
 
-from cluster import BUILD, check, main, managers_of, memory_cgroup, shadows_of, wait_for
-from replicas import ANSWERED_MS, EFROZEN, ENOKEY, ETIMEDOUT, Replicated, dies_too_often, keys_of
+from cluster import BUILD, check, children, comm, main, managers_of, memory_cgroup, owners_of, shadows_of, wait_for
+from losses import ANSWERED_MS, EFROZEN, ENOKEY, ETIMEDOUT, Replicated, keys_of
+from replicas import dies_too_often
+from s3_server import Server
 
 ELOST = -4006
 
@@ -279,8 +281,8 @@ def two_copies_and_both_are_lost():
 
 
 # --- loaded sets ---
-def command(d, node, *args):
-    p = subprocess.run([os.path.join(BUILD, "ddict"), *args], env=d.env(node), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+def command(d, node, *args, env=None):
+    p = subprocess.run([os.path.join(BUILD, "ddict"), *args], env=dict(d.env(node), **(env or {})), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     check(p.returncode == 0, "ddict %s: exit code %d: %s" % (" ".join(args), p.returncode, p.stderr.decode()))
     return p.stdout
 
@@ -339,6 +341,151 @@ def a_source_that_has_changed_is_not_read_again():
         d.end()
 
 
+# --- while a set is read again ---
+class Slow(Refilled):
+    """Its set is from a server, which answers when it is let."""
+
+    def __init__(self, n=150, **kw):
+        self.files = {"in/f%03d" % i: (b"%d." % i) * (20 + i * 7) for i in range(n)}
+        self.s3 = Server(self.files, signed=False)
+        self.s3.__enter__()
+        self.aws = dict(self.s3.environment(), DDICT_S3_STALL="3600")
+        super().__init__(env=self.aws, **kw)
+        command(self, self.n - 1, "load", "--anon", "--quiet", "s3://bucket/in", "--prefix=in/", env=self.aws)
+        self.s3.serving.clear()
+
+    def __exit__(self, *a):
+        self.s3.__exit__(*a)
+        return super().__exit__(*a)
+
+    def readers(self):
+        """The nodes where a child reads, and its process."""
+        return {i: pid for i in self.left() for pid in children(self.nodes[i].proc.pid) if comm(pid).startswith("ddict-load")}
+
+    def wait_reader(self, but=None):
+        def one():
+            return next(((i, pid) for i, pid in self.readers().items() if pid != but), None)
+        node, pid = wait_for("a child that reads", one, 30, pace=0.05)
+        self.pids.add(pid)
+        wait_for("its first question", lambda: self.s3.inside > 0, 20, pace=0.05)
+        return node, pid
+
+    def is_whole(self):
+        with tempfile.TemporaryDirectory(prefix="ddict-refill-", dir=BUILD) as folder:
+            files_of(self, self.left()[-1], folder, {name[3:]: data for name, data in self.files.items()})
+
+
+def others(d, *nodes):
+    return [i for i in d.left() if i not in nodes]
+
+
+def another_node_is_lost_while_a_child_reads():
+    with Slow(nodes=5) as d:
+        d.lose(1)
+        node, _ = d.wait_reader()
+        second = others(d, node)[-1]
+        d.lose(second)
+        d.wait_anew(second, 30)
+        d.s3.serving.set()
+        d.wait_refilled(1)
+        d.wait_refilled(second)
+        d.is_whole()
+        d.end()
+
+
+def the_node_that_reads_is_lost_too():
+    with Slow(nodes=5) as d:
+        d.lose(1)
+        node, pid = d.wait_reader()
+        d.lose(node)
+        d.wait_reader(pid)
+        d.s3.serving.set()
+        d.wait_refilled(node)
+        d.is_whole()
+        d.end()
+
+
+def managers_are_killed_while_a_child_reads():
+    """The one that began anew, and the one that the child asks."""
+    with Slow(nodes=3) as d:
+        d.lose(1)
+        node, reader = d.wait_reader()
+        for of in (shadows_of, managers_of):
+            old = of(d.nodes[node].proc.pid)
+            os.kill(old[0], 9)
+            wait_for("a next life", lambda old=old, of=of: old[0] not in of(d.nodes[node].proc.pid) and len(of(d.nodes[node].proc.pid)) == len(old), 10)
+            d.pids_of(node)
+        check(d.readers() == {node: reader}, "who reads: %r" % d.readers())
+        d.s3.serving.set()
+        d.wait_refilled(1)
+        d.is_whole()
+        d.end()
+
+
+def who_began_anew_dies_too_often_while_a_child_reads():
+    """Its child is stopped, and another node reads."""
+    with Slow(nodes=3, args=["--restarts", "1"]) as d:
+        d.lose(1)
+        node, reader = d.wait_reader()
+        dies_too_often(d, lambda: next(iter(shadows_of(d.nodes[node].proc.pid)), None))
+        second, _ = d.wait_reader(reader)
+        check(second != node and d.readers().keys() == {second}, "who reads: %r" % d.readers())
+        d.s3.serving.set()
+        d.wait_refilled(node)
+        d.is_whole()
+        d.end()
+
+
+def two_losses_one_after_another():
+    """All is read again, and the keys of the first node twice if they had begun anew on the second one."""
+    with Slow(nodes=5) as d:
+        for _ in range(2):
+            d.s3.serving.set()
+            who = next((i for i in d.left() if shadows_of(d.nodes[i].proc.pid)), 1)
+            d.lose(who)
+            d.wait_refilled(who)
+            d.is_whole()
+        d.end()
+
+
+def two_copies_and_two_nodes_at_once():
+    """What has no second copy any more is read again; while it is, its next copy is made, and takes its place."""
+    with Slow(nodes=6, replicas="2") as d:
+        for i in (1, 2):
+            d.lose(i)
+        node, reader = d.wait_reader()
+        check([owner for owner, _ in owners_of(d.nodes[node].proc.pid)].count(1) == 1, "the keys of manager 1 did not begin anew")
+        wait_for("a second copy of what began anew", lambda: any("the keys of manager 1 have a second copy again" in t for t in d.said()), 40, pace=0.05)
+        d.lose(node)
+        d.wait_reader(reader)
+        d.s3.serving.set()
+        d.wait_refilled(1)
+        d.is_whole()
+        d.end()
+
+
+def the_end_does_not_wait_for_a_child():
+    with Slow(nodes=3) as d:
+        d.lose(1)
+        d.wait_reader()
+        d.end()
+
+
+def a_source_that_is_away_for_a_moment_is_read_again():
+    with tempfile.TemporaryDirectory(prefix="ddict-refill-", dir=BUILD) as folder, Refilled() as d:
+        files = folder_of_files(folder)
+        command(d, 0, "load", os.path.join(folder, "in"), "--prefix=in/")
+        os.rename(os.path.join(folder, "in"), os.path.join(folder, "away"))
+        d.lose(1)
+        wait_for("a first try", lambda: any("it is tried again in 5 s" in d.nodes[i].stderr() for i in d.left()), 30, pace=0.05)
+        os.rename(os.path.join(folder, "away"), os.path.join(folder, "in"))
+        d.wait_refilled(1)
+        said = [t for t in d.said() if "were read again" in t]
+        check(len(said) == 1 and said[0].endswith("; others are lost"), "%r" % said)
+        files_of(d, 2, folder, files)
+        d.end()
+
+
 # --- what is said ---
 def the_record_tells_of_it():
     with tempfile.TemporaryDirectory(prefix="ddict-refill-", dir=BUILD) as folder:
@@ -358,4 +505,7 @@ def the_record_tells_of_it():
 if __name__ == "__main__":
     main([three_nodes_one_is_lost, three_nodes_node_0_is_lost, two_nodes_one_is_lost, four_nodes_lose_one_after_the_other, calls_that_are_on_their_way_are_answered,
           clear_and_keys_after_a_loss, a_frozen_dictionary_goes_on, a_manager_that_dies_too_often_takes_its_node_along, who_began_anew_dies_and_comes_back,
-          who_began_anew_is_lost_for_good, a_node_without_room_gets_nothing, two_copies_and_both_are_lost, a_loaded_set_is_read_again, a_source_that_has_changed_is_not_read_again, the_record_tells_of_it], limit=180)
+          who_began_anew_is_lost_for_good, a_node_without_room_gets_nothing, two_copies_and_both_are_lost, a_loaded_set_is_read_again, a_source_that_has_changed_is_not_read_again,
+          another_node_is_lost_while_a_child_reads, the_node_that_reads_is_lost_too, managers_are_killed_while_a_child_reads,
+          who_began_anew_dies_too_often_while_a_child_reads, two_losses_one_after_another, two_copies_and_two_nodes_at_once, the_end_does_not_wait_for_a_child,
+          a_source_that_is_away_for_a_moment_is_read_again, the_record_tells_of_it], limit=180)
