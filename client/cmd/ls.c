@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "ls_sets.h"
 #include "verbs.h"
+#include <base/error.h>
 #include <base/size.h>
 
 #include <common/key_text.h>
@@ -66,7 +67,7 @@ static int key_line(struct listing *l, const void *key, size_t klen) {
     unsigned tag = 0;
     if (l->details) {
         int rc = ddict_get(l->d, key, klen, NULL, 0, &vlen, &tag, 0, -1);
-        if (rc == DDICT_ENOKEY)
+        if (key_is_absent(rc))
             return 0;
         if (rc < 0 && rc != DDICT_ESMALL)
             return rc;

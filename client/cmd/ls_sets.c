@@ -3,6 +3,7 @@
 #include "ls_sets.h"
 
 #include "cmd.h"
+#include <base/error.h>
 #include <base/size.h>
 
 #include <inttypes.h>
@@ -81,7 +82,7 @@ static int sets_read(ddict_t *d, json_t *all) {
         if (o && json_is_string(json_object_get(o, "name")))
             json_array_append(all, o);
         json_decref(o);
-        if (e < 0 && e != DDICT_ENOKEY) { /* DDICT_ENOKEY: removed meanwhile */
+        if (e < 0 && !key_is_absent(e)) { /* removed meanwhile, or lost */
             rc = e;
             break;
         }

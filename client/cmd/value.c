@@ -2,6 +2,7 @@
 /* value.c - `ddict get`, `ddict put`, `ddict rm`. */
 #include "cmd.h"
 #include "verbs.h"
+#include <base/error.h>
 #include <base/io.h>
 #include <base/verb.h>
 
@@ -311,7 +312,7 @@ int cmd_rm(int argc, char **argv) {
     for (int i = optind; d && i < argc; i++) {
         key_read(&key, form, argv[i], rm_usage);
         e = ddict_del(d, key.data, key.len, -1);
-        if (e < 0 && !(force && e == DDICT_ENOKEY)) {
+        if (e < 0 && !(force && key_is_absent(e))) {
             int code = cmd_failed(argv[i], e);
             rc = rc == EXIT_FAILED ? rc : code;
         }

@@ -512,7 +512,7 @@ static int head_read(const char *name, json_t **o) {
     int rc = ddict_view(the_load.d, key, set_key(key, name, NULL, 0), &v, 0, -1);
     *o = NULL;
     if (rc < 0)
-        return rc == DDICT_ENOKEY ? 0 : load_error(rc);
+        return key_is_absent(rc) ? 0 : load_error(rc);
     *o = json_loadb(v.data, v.len, 0, NULL);
     ddict_release(&v);
     return *o ? 1 : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);

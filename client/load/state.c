@@ -63,7 +63,7 @@ int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **valu
     *value = NULL;
     *len = 0;
     if (rc < 0)
-        return rc == DDICT_ENOKEY ? rc : load_error(rc);
+        return key_is_absent(rc) ? DDICT_ENOKEY : load_error(rc);
     *value = malloc(v.len + 1);
     if (*value) {
         memcpy(*value, v.data, v.len);
@@ -87,13 +87,13 @@ int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap) 
 int state_has(const char *a, const char *b, int64_t n) {
     uint8_t key[LOAD_KEY_CAP];
     int rc = ddict_contains(the_load.d, key, state_key(key, a, b, n, -1), NULL, -1);
-    return rc < 0 ? load_error(rc) : rc;
+    return key_is_absent(rc) ? 0 : rc < 0 ? load_error(rc) : rc;
 }
 
 int state_del(const char *a, const char *b, int64_t n, int64_t i) {
     uint8_t key[LOAD_KEY_CAP];
     int rc = ddict_del(the_load.d, key, state_key(key, a, b, n, i), -1);
-    return rc == DDICT_ENOKEY ? 0 : rc < 0 ? load_error(rc) : 0;
+    return rc < 0 && !key_is_absent(rc) ? load_error(rc) : 0;
 }
 
 /* --- the first error --- */

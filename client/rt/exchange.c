@@ -62,7 +62,7 @@ static int dict_failed(int rc, const char *what) {
 
 /* If the key was not put in time, the rank did not take part. */
 static int rank_missing(int rc, const char *what, int rank) {
-    if (rc == DDICT_ENOKEY || rc == -ETIMEDOUT)
+    if (key_is_absent(rc) || rc == -ETIMEDOUT)
         return dd_error(-ETIMEDOUT, "no %s of rank %d within the time", what, rank);
     return dict_failed(rc, what);
 }
@@ -74,7 +74,7 @@ static int key_await(struct gather *g, const char *key, size_t klen, struct ddic
 
     do {
         rc = ddict_view(g->d, key, klen, v, DDICT_WAIT, deadline_left(d, -1));
-    } while ((rc == DDICT_ENOKEY || rc == -ETIMEDOUT) && !deadline_over(d));
+    } while ((key_is_absent(rc) || rc == -ETIMEDOUT) && !deadline_over(d));
     return rc;
 }
 

@@ -46,7 +46,7 @@ int once_begin(struct save_run *run, int (*signal_came)(void)) {
             __atomic_store_n(&run->already, 1, __ATOMIC_RELAXED);
             return 1;
         }
-        if (rc < 0 && rc != DDICT_ENOKEY)
+        if (rc < 0 && !key_is_absent(rc))
             return dd_error(rc, "%s", ddict_errmsg());
         if (rc < 0 || len != before_len || memcmp(state, before, len) != 0) {
             before_len = rc < 0 ? 0 : len;

@@ -8,6 +8,7 @@
 #define DDICT_BASE_ERROR_H
 
 #include <ddict_types.h>
+#include <stdbool.h>
 
 #define DD_ERRMSG_MAX 512 /* bytes with the final 0 */
 
@@ -25,5 +26,10 @@ int dd_error_plain(int code);
 const char *dd_errmsg(void);
 /* Text of any code; static. (ddict_strerror() is this.) */
 const char *dd_strerror(int code);
+/* The key is not there. For keys whose loss is as good as their absence: who does not know whether a
+ * key had a value of worth must tell DDICT_EKEYLOST from DDICT_ENOKEY. */
+static inline bool key_is_absent(int code) {
+    return code == DDICT_ENOKEY || code == DDICT_EKEYLOST;
+}
 
 #endif

@@ -215,8 +215,8 @@ static int file_flush(struct writer *w, struct file *f) {
     int rc = !v || !pieces ? -ENOMEM : 0;
     for (size_t i = 0; i < f->n && rc == 0; i++) {
         int e = ddict_view(w->d, f->part[i]->key, f->part[i]->klen, &v[i], 0, -1);
-        if (e == DDICT_ENOKEY)
-            continue; /* the part was removed, so the file goes without it */
+        if (key_is_absent(e))
+            continue; /* the part was removed, or lost, so the file goes without it */
         if (e < 0) {
             rc = w->code = e;
             break;
