@@ -28,7 +28,7 @@
  * effect when the manager reads what was sent to it. ddict_pop() says more about pops.
  *
  * TIMEOUTS. Every call that can wait takes timeout_ms in milliseconds. -1 is the default:
- * $DDICT_TIMEOUT seconds, or 60 s. 0 is not to wait: values of managers on this node are read in
+ * $DDICT_TIMEOUT seconds, or 60 s, or where ddict_refills() 30 min. 0 is not to wait: values of managers on this node are read in
  * place, and a call that would have to ask a manager gives -ETIMEDOUT and sends nothing. No call
  * waits for ever.
  *

@@ -112,6 +112,19 @@ static void close_fds(int *fds, int n) {
         close_fd(&fds[i]);
 }
 
+/* Where the dictionary refills a call can wait for what is read again. */
+static int default_timeout(bool refills) {
+    const char *text = getenv("DDICT_TIMEOUT");
+    char *end;
+    int usual = refills ? DD_REFILL_MS : DD_TIMEOUT_MS;
+    if (!text || *text == 0)
+        return usual;
+    double seconds = strtod(text, &end);
+    if (end == text || *end != 0 || !(seconds >= 0) || seconds > 1e6)
+        return usual;
+    return (int)(seconds * 1000);
+}
+
 static int welcome_receive(struct session *s, struct deadline *d) {
     struct attach_msg m;
     int fds[ATTACH_FDS];
@@ -142,6 +155,7 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         s->node_id = m.node_id;
         s->nlocal = m.local_managers;
         s->refill = m.refill != 0;
+        s->timeout_ms = default_timeout(s->refill);
         s->total_bytes = m.total_bytes;
         s->spill_bytes = m.spill_bytes;
         memcpy(s->dict_id, m.dict_id, sizeof s->dict_id);
@@ -234,19 +248,8 @@ static int session_receive(struct session *s, struct deadline *d) {
     return rc;
 }
 
-static int default_timeout(void) {
-    const char *text = getenv("DDICT_TIMEOUT");
-    char *end;
-    if (!text || *text == 0)
-        return DD_TIMEOUT_MS;
-    double seconds = strtod(text, &end);
-    if (end == text || *end != 0 || !(seconds >= 0) || seconds > 1e6)
-        return DD_TIMEOUT_MS;
-    return (int)(seconds * 1000);
-}
-
 int session_timeout(int timeout_ms) {
-    return timeout_ms < 0 ? default_timeout() : timeout_ms;
+    return timeout_ms < 0 ? default_timeout(false) : timeout_ms;
 }
 
 void session_abandon(struct session *part, bool busy) {
@@ -266,7 +269,6 @@ static int session_begin(struct session **part, const char *name) {
     struct session *s = *part = session_take();
     if (!s)
         return dd_error(-ENOMEM, "no memory for a session");
-    s->timeout_ms = default_timeout();
     /* it fits: the caller and attach_connect() have checked its length */
     strcpy(s->name, name);
     return 0;
