@@ -22,11 +22,11 @@ from ._events import Event, Subscription, subscribe as _subscribe, wait_for_pref
 from ._future import Future
 from ._queue import Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
-from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeySizeError, LostError, NoDictError, Place, ProtocolError, RawKey,
-                     TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
+from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
+                     RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
-__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeySizeError", "LostError", "NoDictError",
-           "ProtocolError", "RawKey", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
+__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeyLostError", "KeySizeError", "LostError",
+           "NoDictError", "ProtocolError", "RawKey", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets"]
 

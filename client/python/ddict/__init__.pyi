@@ -4,6 +4,7 @@ from typing import Any, Generator, ItemsView, Iterable, Iterator, KeysView, List
 
 from ._ddict import AuthError as AuthError, CredError as CredError, Error as Error, FullError as FullError, GoneError as GoneError
 from ._ddict import Handle, Key
+from ._ddict import KeyLostError as KeyLostError, SealedError as SealedError
 from ._ddict import KeySizeError as KeySizeError, LostError as LostError, NoDictError as NoDictError, ProtocolError as ProtocolError
 from ._ddict import Place as Place, RawKey as RawKey, TimeoutError as TimeoutError, ValueSizeError as ValueSizeError, VersionError as VersionError
 from ._ddict import FrozenError as FrozenError

@@ -4,6 +4,8 @@
 import operator
 import queue as _queue
 
+from ._ddict import KeyLostError
+
 
 class Queue:
     """Queue(name, maxsize=0, d=None)
@@ -49,12 +51,14 @@ class Queue:
             raise _queue.Full
 
     def get(self, block=True, timeout=None):
-        """get(block=True, timeout=None) -- take the first value; queue.Empty if none came in time
+        """get(block=True, timeout=None) -- take the first value; queue.Empty if none came in time; ddict.KeyLostError if they may have been lost
 
         A value that cannot be unpickled here is put back, behind the others, for a process that can; if that fails, the exception's .value has its bytes.
         """
         try:
             return self._d._take(self._key, timeout if block else 0)
+        except KeyLostError:  # with the values that it had
+            raise
         except KeyError:
             raise _queue.Empty from None
 

@@ -90,7 +90,7 @@ static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw) {
         h->node = PyUnicode_DecodeFSDefault(info.node);
         h->nodes = info.nodes ? info.nodes : 1;
         h->node_id = info.node_id;
-        h->timeout_ms = ms;
+        h->timeout_ms = ms >= 0 ? ms : timeout_default_ms(ddict_refills(d) == 1);
         h->timeout = Py_NewRef(timeout);
         if (h->name && h->node) {
             h->d = d;
@@ -205,6 +205,7 @@ static PyMethodDef handle_methods[] = {
     {"_put_pairs", many_put, METH_O, NULL},
     {"_reserve", place_new, METH_VARARGS, NULL},
     /* key, value, most, seconds or None -> whether there was room */
+    {"_unload", mapping_unload, METH_O, NULL}, /* remove what ddict load put, too; False: absent */
     {"_push", METHOD(queue_push), FAST, NULL},
     {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0 -> the queue's limit */
     {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None -> the value; or KeyError */

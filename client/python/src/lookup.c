@@ -104,12 +104,13 @@ static int wait_slice(struct handle *h, const struct key *k, struct found *f, in
         if (rc == 1)
             rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
         else if (rc == 0 || rc == -ETIMEDOUT)
-            rc = DDICT_ENOKEY;
+            rc =
+                DDICT_ENOKEY; /* in a refill it may wait for what is read again: no answer either */
     }
     Py_END_ALLOW_THREADS return rc;
 }
 
-int lookup_wait(struct handle *h, const struct key *k, struct found *f, double seconds) {
+int lookup_wait(struct handle *h, const struct key *k, struct found *f, bool copy, double seconds) {
     double left = 1000 * seconds;
     bool silent = false;
     int rc;
@@ -120,7 +121,7 @@ int lookup_wait(struct handle *h, const struct key *k, struct found *f, double s
         int ms = left < WAIT_SLICE_MS ? (int)(left + 0.999) : WAIT_SLICE_MS;
         double gone;
         rc = wait_slice(h, k, f, ms, &gone, &silent);
-        if (rc != DDICT_ENOKEY)
+        if (!key_is_absent(rc))
             break;
         if (PyErr_CheckSignals() < 0) {
             rc = 1;
@@ -128,10 +129,12 @@ int lookup_wait(struct handle *h, const struct key *k, struct found *f, double s
         }
         left -= gone;
         if (left <= 0) {
-            rc = silent ? -ETIMEDOUT : DDICT_ENOKEY;
+            rc = silent ? -ETIMEDOUT : rc;
             break;
         }
     }
     handle_end(h);
+    if (rc == DDICT_EVIEWS && copy) /* it is there */
+        rc = handle_check(h) < 0 ? 1 : lookup(h, k, f, copy, h->timeout_ms);
     return rc;
 }

@@ -9,18 +9,28 @@
 
 #include <errno.h>
 
+/* 0, or a code; an exception is set only for 1. A call that waits says so from the first request on:
+ * another would wait for a refill (ddict.h), for longer than its time. seconds: what is left of w's. */
+static int look(struct handle *h, const struct key *k, struct found *f, bool copy,
+                const struct waiting *w, double seconds) {
+    if (handle_check(h) < 0)
+        return 1;
+    return w->wait ? lookup_wait(h, k, f, copy, seconds) : lookup(h, k, f, copy, w->ms);
+}
+
 /* For d[key], get and view: 0 and *out, or a code; an exception is set only for 1. w: NULL for a
  * call that does not wait. */
 static int find(struct handle *h, PyObject *key, struct found *f, bool copy,
                 const struct waiting *w) {
+    struct waiting none = {.ms = h->timeout_ms};
     struct key k;
     int rc;
 
+    if (!w)
+        w = &none;
     if (key_encode(&k, key) < 0)
         return 1;
-    rc = handle_check(h) < 0 ? 1 : lookup(h, &k, f, copy, w ? w->ms : h->timeout_ms);
-    if (rc == DDICT_ENOKEY && w && w->wait && w->seconds > 0)
-        rc = lookup_wait(h, &k, f, w->seconds);
+    rc = look(h, &k, f, copy, w, w->seconds);
     key_clear(&k);
     return rc;
 }
@@ -125,7 +135,8 @@ static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags)
     return rc;
 }
 
-static int del(struct handle *h, PyObject *key) {
+static int del(struct handle *h, PyObject *key,
+               int (*remove)(ddict_t *d, const void *key, size_t klen, int timeout_ms)) {
     struct key k;
     int rc;
 
@@ -135,7 +146,7 @@ static int del(struct handle *h, PyObject *key) {
         key_clear(&k);
         return 1;
     }
-    Py_BEGIN_ALLOW_THREADS rc = ddict_del(h->d, k.data, k.len, h->timeout_ms);
+    Py_BEGIN_ALLOW_THREADS rc = remove(h->d, k.data, k.len, h->timeout_ms);
     Py_END_ALLOW_THREADS handle_end(h);
     key_clear(&k);
     return rc;
@@ -143,11 +154,19 @@ static int del(struct handle *h, PyObject *key) {
 
 int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value) {
     struct handle *h = (struct handle *)self;
-    int rc = value ? put(h, key, value, 0) : del(h, key);
+    int rc = value ? put(h, key, value, 0) : del(h, key, ddict_del);
 
     if (rc < 0)
         error_raise(rc, key);
     return rc ? -1 : 0;
+}
+
+PyObject *mapping_unload(PyObject *self, PyObject *key) {
+    int rc = del((struct handle *)self, key, ddict_unload);
+
+    if (rc == 0 || key_is_absent(rc))
+        return PyBool_FromLong(rc == 0);
+    return rc < 0 ? error_raise(rc, key) : NULL;
 }
 
 int mapping_contains(PyObject *self, PyObject *key) {
@@ -217,12 +236,12 @@ static void pop_undo(struct handle *h, const struct key *k, const struct found *
  * the other processes. By its version the removed value is recognised as the one that was
  * unpickled. 0 and *out, or a code; an exception is set only for 1.
  */
-static int pop_once(struct handle *h, PyObject *key, const struct key *k, int timeout_ms,
-                    PyObject **out) {
+static int pop_once(struct handle *h, PyObject *key, const struct key *k, const struct waiting *w,
+                    double seconds, PyObject **out) {
     struct found f = {.priv = NULL};
     uint64_t version;
     PyObject *obj;
-    int rc = handle_check(h) < 0 ? 1 : lookup(h, k, &f, true, timeout_ms);
+    int rc = look(h, k, &f, true, w, seconds);
 
     if (rc)
         return rc;
@@ -233,7 +252,7 @@ static int pop_once(struct handle *h, PyObject *key, const struct key *k, int ti
         return 1;
     }
     f.priv = NULL;
-    Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k->data, k->len, &f.v, 0, timeout_ms);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k->data, k->len, &f.v, 0, w->ms);
     Py_END_ALLOW_THREADS handle_end(h);
     if (rc == 0 && (version == 0 || f.v.version != version)) { /* another value by now */
         Py_SETREF(obj, load_copy(f.v.data, f.v.len, f.v.tag));
@@ -255,19 +274,13 @@ static int pop_once(struct handle *h, PyObject *key, const struct key *k, int ti
 /* Wait until a value was popped, or the time is over: other callers may be faster each time. */
 static int pop_wait(struct handle *h, PyObject *key, const struct key *k, const struct waiting *w,
                     PyObject **out) {
-    double until = now_s() + w->seconds, left;
-    struct found f;
+    double until = now_s() + w->seconds, left = w->seconds;
     int rc;
 
-    for (;;) {
-        rc = pop_once(h, key, k, w->ms, out);
-        if (rc != DDICT_ENOKEY || (left = until - now_s()) <= 0)
-            return rc;
-        rc = handle_check(h) < 0 ? 1 : lookup_wait(h, k, &f, left);
-        if (rc)
-            return rc;
-        found_clear(&f);
-    }
+    do
+        rc = pop_once(h, key, k, w, left, out);
+    while (key_is_absent(rc) && (left = until - now_s()) > 0);
+    return rc;
 }
 
 PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
@@ -284,7 +297,7 @@ PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
         return NULL;
     if (key_encode(&k, a[0]) < 0)
         return a[1] && !w.wait && key_is_never_there(a[0]) ? Py_NewRef(a[1]) : NULL;
-    rc = w.wait ? pop_wait(h, a[0], &k, &w, &obj) : pop_once(h, a[0], &k, w.ms, &obj);
+    rc = w.wait ? pop_wait(h, a[0], &k, &w, &obj) : pop_once(h, a[0], &k, &w, 0, &obj);
     key_clear(&k);
     if (rc == 0)
         return obj;

@@ -79,6 +79,8 @@ struct waiting {
 LOCAL int waiting_parse(int handle_ms, PyObject *wait, PyObject *timeout, struct waiting *w);
 /* The seconds that a call may take: the handle's, else libddict's default. */
 LOCAL double timeout_seconds(int handle_ms);
+/* Of a handle that was given none; -1: libddict's, which is shorter without --refill. */
+LOCAL int timeout_default_ms(bool refills);
 
 /* --- key.c: Python keys and their bytes --- */
 
@@ -208,10 +210,16 @@ struct found {
  * view is to be had. */
 LOCAL int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, int timeout_ms);
 /*
- * As lookup(), waiting until the key exists, at most seconds. DDICT_ENOKEY when it did not come in
- * time, 1 with a Python exception set when a signal handler raised one.
+ * As lookup(), waiting until the key exists, at most seconds. When it did not come in time
+ * DDICT_ENOKEY, or DDICT_EKEYLOST if it may have been lost, 1 with a Python exception set when a signal
+ * handler raised one.
  */
-LOCAL int lookup_wait(struct handle *h, const struct key *k, struct found *f, double seconds);
+LOCAL int lookup_wait(struct handle *h, const struct key *k, struct found *f, bool copy,
+                      double seconds);
+/* Nobody has the key now. */
+static inline bool key_is_absent(int rc) {
+    return rc == DDICT_ENOKEY || rc == DDICT_EKEYLOST;
+}
 LOCAL void found_clear(struct found *f);
 LOCAL double now_s(void);
 LOCAL bool key_is_local(const struct handle *h, const struct key *k);
@@ -221,6 +229,7 @@ LOCAL bool key_is_local(const struct handle *h, const struct key *k);
 #define METHOD(f) (PyCFunction)(void (*)(void))(f)
 LOCAL PyObject *mapping_subscript(PyObject *self, PyObject *key);
 LOCAL int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value);
+LOCAL PyObject *mapping_unload(PyObject *self, PyObject *key);
 LOCAL int mapping_contains(PyObject *self, PyObject *key);
 LOCAL Py_ssize_t mapping_length(PyObject *self);
 LOCAL PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);

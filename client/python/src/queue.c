@@ -153,7 +153,7 @@ PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         int ms = slice_ms(until);
         Py_BEGIN_ALLOW_THREADS rc = ddict_pop(
             h->d, k.data, k.len, &view, ms ? DDICT_WAIT | DDICT_SURE : 0, ms ? ms : h->timeout_ms);
-        Py_END_ALLOW_THREADS if (rc != DDICT_ENOKEY || slice_ms(until) == 0) break;
+        Py_END_ALLOW_THREADS if (!key_is_absent(rc) || slice_ms(until) == 0) break;
         if (PyErr_CheckSignals() < 0) {
             rc = 1;
             break;
