@@ -13,10 +13,10 @@ import os
 import random
 import socket
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
-from .. import Error, attach
-from ._sets import MARK, discard, find, remove
+from .. import Error, KeyLostError, attach
+from ._sets import MARK, discard, find, is_absent, look, remove
 
 CHUNKS = 1024       # most chunks of a set: every process asks for each mark
 CHUNK_MIN = 64      # least samples of a chunk
@@ -129,7 +129,7 @@ class Fill:
         pause, seen, since = POLL_S[0], None, time.monotonic()
         while True:
             found = self.there()
-            mark = self.d.get(self.key(LOCK))
+            mark = look(self.d, self.key(LOCK))
             if mark is None and (found is None or not other(found)):
                 return
             if mark is None or time.monotonic() - since > self.timeout:
@@ -155,21 +155,29 @@ class Fill:
     def _try(self, chunk: int, work: Callable[[int], bytes]) -> bool:
         if not self.d.put_new(self.key(chunk), self.who):
             return False
-        if (MARK, self.name) in self.d:  # finished and cleaned up meanwhile
+        if not is_absent(self.d, (MARK, self.name)):  # finished and cleaned up meanwhile
             discard(self.d, self.key(chunk))
         else:
             self._do(chunk, work)
         return True
 
+    def marks(self, chunks: Iterable[int]) -> List[Any]:
+        """Their marks; None: it has none, or it was lost with a node"""
+        keys = [self.key(c) for c in chunks]
+        try:
+            return list(self.d.get_many(keys))
+        except KeyLostError:
+            return [look(self.d, key) for key in keys]
+
     def _wait(self, chunks: List[int], work: Callable[[int], bytes]) -> bool:
         """Wait until all chunks are done; False if the whole set is"""
         pause, seen, since = POLL_S[0], None, time.monotonic()
         while True:
-            marks = dict(zip(chunks, self.d.get_many([self.key(c) for c in chunks])))
+            marks = dict(zip(chunks, self.marks(chunks)))
             left = [c for c, mark in marks.items() if not isinstance(mark, bytes)]
             if not left:
                 return True
-            if (MARK, self.name) in self.d:
+            if not is_absent(self.d, (MARK, self.name)):
                 return False
             now = [marks[c] for c in left]
             if now != seen:

@@ -7,9 +7,10 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Dict, Iterable, List, Optional
 
-from .. import bytes_key, key_bytes
+from .. import KeyLostError, bytes_key, key_bytes
 
 MARK = "ddict.set"
+COPY = "ddict.refill"  # copies of what `ddict load` wrote of a set, by which it is read again (doc/SETS.md, 4)
 PART = 65536  # items in one part of a list
 
 
@@ -64,9 +65,25 @@ class Listed(Sequence):
         return {**self.__dict__, "parts": {}}
 
 
+def look(d: Any, key: Any) -> Any:
+    """The value of a key of ours, or None if it is absent, also where it may have been lost with a node"""
+    try:
+        return d.get(key)
+    except KeyLostError:
+        return None
+
+
+def is_absent(d: Any, key: Any) -> bool:
+    """Whether nobody has put a key of ours, also where it may have been lost with a node"""
+    try:
+        return key not in d
+    except KeyLostError:
+        return True
+
+
 def find(d: Any, name: str) -> Optional[Dict[str, Any]]:
     """The entry of the set `name`, or None"""
-    text = d.get((MARK, name))
+    text = look(d, (MARK, name))
     return None if text is None else json.loads(text)
 
 
@@ -122,15 +139,18 @@ def discard(d: Any, key: Any) -> None:
 
 
 def remove(d: Any, name: str, beat: Any = None) -> bool:
-    """Remove the set and its items; False if there was none, or another process was faster. beat is called now and then"""
-    text = d.pop((MARK, name), None)
-    if text is None:
+    """Remove the set and its items; False if there was none, or another process was faster. beat is called now and then
+
+    First goes what it could be read again by when a node is lost, else removed items would come back (SETS 4)."""
+    found = find(d, name)
+    for key in list(d.keys((COPY, name, "set"))):
+        d._unload(key)
+    if not d._unload((MARK, name)) or found is None:
         return False
-    found = json.loads(text)
     mine = [(MARK, name, what, p) for what in ("keys", "sizes", "labels") for p in range(found["parts"])]
-    for keys in (keys_of(d, found), mine):
+    for keys in (keys_of(d, found), list(d.keys((COPY, name))), mine):
         for key in keys:
-            discard(d, key)
+            d._unload(key)
             if beat is not None:
                 beat()
     return True

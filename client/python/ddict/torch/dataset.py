@@ -241,7 +241,7 @@ def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite:
             if different:
                 raise refusal(name, different)
             return
-        text = d.get(mark)
+        text = _sets.look(d, mark)
         if text is None:
             look.again()
             if d.put_new(mark, json.dumps(look.told)):
@@ -298,7 +298,7 @@ def _put(d: DDict, name: str, dataset: Any, timeout: Optional[float], overwrite:
                 fill.run(chunks, lambda chunk: b"%d" % fill.put(chunk, pairs(chunk)), finish)
         except BaseException:
             with contextlib.suppress(Error):
-                if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # no other process works on it any more
+                if all(m is None for m in fill.marks(range(-1, chunks))):  # no other process works on it any more
                     fill.clear([_fill.ALONE, _fill.LOOK])
             raise
         fill.clear([_fill.ALONE, _fill.LOOK])

@@ -82,7 +82,7 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         for path, _ in mine:
             with open(path, "rb") as f:
                 data = f.read()
-            if path not in d:
+            if _sets.is_absent(d, path):
                 fresh.add(path)
             sizes.append(len(data))
             yield path, data
@@ -115,12 +115,12 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         fill.run(chunks, work, finish)
     except BaseException:
         with contextlib.suppress(Error):
-            if all(m is None for m in d.get_many([fill.key(c) for c in range(-1, chunks)])):  # no other process works on it any more
+            if all(m is None for m in fill.marks(range(-1, chunks))):  # no other process works on it any more
                 fill.clear([-2])
                 _sets.discard(d, plan_key)
         raise
     for key in (plan_key, fill.key(-2)):
-        d.pop(key, None)
+        _sets.discard(d, key)
 
 
 def _see_that_it_is_the_same(fill: _fill.Fill, root: str, overwrite: bool) -> None:
