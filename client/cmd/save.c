@@ -191,6 +191,10 @@ static int line_work(struct line *l) {
         rc = (rc = manifest_read(&run, &items, &bytes)) < 0 ? rc : fit_check(bytes);
     if (rc < 0)
         return rc;
+    if (run.lost && run.worker == 0)
+        verb_say("%s was saved after keys were lost with a node; what was saved before that, if "
+                 "anything, is what manifest-before-loss.json in it names",
+                 run.folder);
     if (l->once && (rc = once_begin(&run, signal_came)) != 0)
         return rc < 0 ? rc : 0;
     progress_begin(bytes, !l->quiet && !l->worker, line_verb(l));
@@ -433,7 +437,10 @@ static int say_loaded(void) {
     ddict_t *d = cmd_attach();
     if (!d)
         return EXIT_FAILED;
-    int rc = ddict_put(d, "s" SAVE_LOADED, sizeof SAVE_LOADED, "", 0, 0, -1);
+    char key[SAVE_LOADED_CAP];
+    int rc = 0;
+    for (unsigned n = 0; n < SAVE_LOADED_N && rc == 0; n++)
+        rc = ddict_put(d, key, loaded_key(key, n), "", 0, 0, -1);
     if (rc < 0)
         save_failed(ddict_errmsg());
     ddict_detach(d);

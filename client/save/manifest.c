@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define PATH_CAP 4352
+#define KEPT     "manifest-before-loss.json" /* names what was saved before keys were lost */
 
 static int io_error(const char *what, const char *path) {
     return dd_error(-errno, "cannot %s %s: %s", what, path, strerror(errno));
@@ -105,9 +106,12 @@ int manifest_foreign(const char *folder) {
 static json_t *manifest_describe(const struct save_run *run) {
     char dictionary[33];
     hex_of(dictionary, run->info.id, sizeof run->info.id);
-    return json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", run->info.name,
-                     "managers", (json_int_t)run->info.managers, "nodes",
-                     (json_int_t)run->info.nodes, "parts", run->parts);
+    json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:O}", "dictionary", dictionary, "name", run->info.name,
+                          "managers", (json_int_t)run->info.managers, "nodes",
+                          (json_int_t)run->info.nodes, "parts", run->parts);
+    if (o && run->lost)
+        json_object_set_new(o, "lost", json_true());
+    return o;
 }
 
 static void worker_path(const struct save_run *run, unsigned worker, char path[PATH_CAP]) {
@@ -144,6 +148,8 @@ static json_t *workers_read(const struct save_run *run) {
             json_array_extend(json_object_get(all, "parts"), json_object_get(o, "parts")) < 0;
         if (o && !all)
             all = json_incref(o);
+        if (json_is_true(json_object_get(o, "lost")))
+            json_object_set_new(all, "lost", json_true());
         json_decref(o);
         if (!o || bad) {
             if (bad)
@@ -171,6 +177,13 @@ static bool has_part(const json_t *manifest, const char *name) {
     return false;
 }
 
+/* NULL: there is none. */
+static json_t *kept_read(const struct save_run *run) {
+    char path[PATH_CAP];
+    snprintf(path, sizeof path, "%s/" KEPT, run->folder);
+    return json_load_file(path, 0, NULL);
+}
+
 void manifest_drop(const struct save_run *run, const json_t *parts) {
     char path[PATH_CAP];
     const json_t *part;
@@ -181,13 +194,15 @@ void manifest_drop(const struct save_run *run, const json_t *parts) {
     json_t *now = json_load_file(path, 0, NULL);
     if (!now && (access(path, F_OK) == 0 || errno != ENOENT))
         return; /* the manifest may name them */
+    json_t *kept = kept_read(run);
     json_array_foreach(parts, i, part) {
         const char *name = json_string_value(json_object_get(part, "file"));
-        if (!has_part(now, name) &&
+        if (!has_part(now, name) && !has_part(kept, name) &&
             snprintf(path, sizeof path, "%s/%s", run->folder, name) < (int)sizeof path)
             unlink(path);
     }
     json_decref(now);
+    json_decref(kept);
 }
 
 /* TAG-W-N.part: only a pass of --save names a file so. */
@@ -224,10 +239,12 @@ bool manifest_parts_there(const struct save_run *run, const json_t *parts) {
 static void parts_remove(const struct save_run *run, const json_t *before, const json_t *now) {
     char path[PATH_CAP];
     struct stat st;
+    json_t *kept = kept_read(run);
     DIR *d = opendir(run->folder);
     for (struct dirent *e; d && (e = readdir(d));) {
         size_t n = strlen(e->d_name);
         if (n <= 5 || strcmp(e->d_name + n - 5, ".part") != 0 || has_part(now, e->d_name) ||
+            has_part(kept, e->d_name) ||
             snprintf(path, sizeof path, "%s/%s", run->folder, e->d_name) >= (int)sizeof path)
             continue;
         bool ours = part_ours(e->d_name);
@@ -237,6 +254,17 @@ static void parts_remove(const struct save_run *run, const json_t *before, const
     }
     if (d)
         closedir(d);
+    json_decref(kept);
+}
+
+/* What was saved before keys were lost is kept, for it may have them. */
+static int manifest_keep(const struct save_run *run, const json_t *before) {
+    char aside[PATH_CAP], path[PATH_CAP];
+    snprintf(path, sizeof path, "%s/" KEPT, run->folder);
+    snprintf(aside, sizeof aside, "%s/.ddict-%s-" KEPT, run->folder, run->tag);
+    unlink(aside);
+    int rc = json_write(before, aside);
+    return rc < 0 ? rc : rename(aside, path) < 0 ? io_error("name", path) : 0;
 }
 
 /* Replace an earlier manifest. */
@@ -257,7 +285,9 @@ static int manifest_replace(const struct save_run *run, const json_t *o) {
     if ((rc = folder_sync(run->folder)) < 0)
         return rc;
     json_t *before = json_load_file(path, 0, NULL);
-    rc = rename(aside, path) < 0 ? io_error("name", path) : folder_sync(run->folder);
+    if (before && json_object_get(o, "lost") && !json_object_get(before, "lost"))
+        rc = manifest_keep(run, before);
+    rc = rc < 0 ? rc : rename(aside, path) < 0 ? io_error("name", path) : folder_sync(run->folder);
     if (rc == 0)
         parts_remove(run, before, o);
     json_decref(before);
@@ -362,6 +392,7 @@ static int folder_describe(struct save_run *run) {
     else if (!json_is_integer(version) || !json_is_array(parts) ||
              id_parse(run->id, json_string_value(json_object_get(o, "id"))) < 0)
         rc = dd_error(-EBADMSG, "%s is damaged: version, id and parts are wanted", path);
+    run->lost = json_is_true(json_object_get(o, "lost"));
     json_array_foreach(parts, i, part) if (rc == 0 && !part_good(part)) rc =
         dd_error(-EBADMSG, "%s is damaged: part %zu", path, i);
     if (rc == 0)

@@ -23,6 +23,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* of a worker: enough to keep a file system busy, and leaves cores to the training */
@@ -47,7 +48,8 @@ struct save_run {
     bool alone;      /* there is no other worker: all managers are ours */
     bool keep;       /* restore: leave keys that are there as they are */
     bool no_pickles; /* restore: leave pickles out */
-    bool after_load; /* --stage: refuse without the key SAVE_LOADED */
+    bool after_load; /* --stage: refuse without a key of loaded_key() */
+    bool lost;       /* keys were lost with a node before they could be saved (--refill) */
     /* --stage: begins the names of our parts, because others may be in the folder; else "" */
     char tag[9];
     /* --stage: gives what earlier passes have written of a manager; NULL: nothing is known */
@@ -74,11 +76,25 @@ void save_fail(struct save_run *run);
 int save_left_out(struct save_run *run, const char *name, const char *why);
 /* Run body in n threads. 0; -1: one failed, and run->why says why. */
 int save_threads(struct save_run *run, unsigned n, void (*body)(struct save_run *run));
-#define SAVE_LOADED "ddict.loaded" /* a str key: what --load and --restore bring is there */
+#define SAVE_LOADED     "ddict.loaded" /* begins str keys: what --load and --restore bring is there */
+#define SAVE_LOADED_LEN 13u
+#define SAVE_LOADED_N   8u /* of them, all alike: so one is left when a node is lost */
+#define SAVE_LOADED_CAP 24u
+/* Write the stored form of number n = 0, 1, ... of these keys; its length. */
+static inline size_t loaded_key(char key[SAVE_LOADED_CAP], unsigned n) {
+    return (size_t)snprintf(key, SAVE_LOADED_CAP, n == 0 ? "s" SAVE_LOADED : "s" SAVE_LOADED "/%u",
+                            n);
+}
+/* How the keys of copies begin by which sets are read again (SETS 4): in another dictionary they are of
+ * no use. */
+#define SAVE_COPY_HEAD "t\x0d\0\0\0sddict.refill"
 /* Whether the key is a word between the starters of one dictionary, of no use in another one. */
 static inline bool save_word(const void *key, size_t klen) {
     return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
-           (klen == 13 && memcmp(key, "s" SAVE_LOADED, 13) == 0);
+           (klen >= sizeof SAVE_COPY_HEAD - 1 &&
+            memcmp(key, SAVE_COPY_HEAD, sizeof SAVE_COPY_HEAD - 1) == 0) ||
+           (klen >= SAVE_LOADED_LEN && memcmp(key, "s" SAVE_LOADED, SAVE_LOADED_LEN) == 0 &&
+            (klen == SAVE_LOADED_LEN || ((const char *)key)[SAVE_LOADED_LEN] == '/'));
 }
 /* Whether the key begins with the prefix and is no such word. */
 static inline bool save_wanted(const struct save_run *run, const void *key, size_t klen) {

@@ -9,6 +9,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 
+#include <common/lost_keys.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -244,13 +245,26 @@ static int pass_run(struct save_run *run, bool files) {
 /* Refuse the pass until --load and --restore are done: until then the dictionary has less than
  * was saved before. */
 static int stage_is_loaded(struct save_run *run) {
-    int rc =
-        run->after_load ? ddict_contains(run->d, "s" SAVE_LOADED, sizeof SAVE_LOADED, NULL, -1) : 1;
+    char key[SAVE_LOADED_CAP];
+    int rc = !run->after_load;
+    for (unsigned n = 0; n < SAVE_LOADED_N && (rc == 0 || rc == DDICT_EKEYLOST); n++)
+        rc = ddict_contains(run->d, key, loaded_key(key, n), NULL, -1);
+    rc = key_is_absent(rc) ? 0 : rc;
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
     return rc > 0 ? 0
                   : dd_error(-EAGAIN, "what --restore and --load bring was not complete, so what "
                                       "was saved before is left as it was");
+}
+
+/* Whether a manager that we save has lost keys. 0 or negative. */
+static int stage_is_lost(struct save_run *run) {
+    int rc = 0;
+    run->lost = false;
+    for (unsigned i = 0; i < run->info.managers && ddict_refills(run->d) == 1 && rc >= 0; i++)
+        if (save_ours(run, i) && (rc = manager_lost_keys(run->d, i)) == 1)
+            run->lost = true;
+    return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
 }
 
 static void stage_pass(struct save_run *run, bool files, const char *name, const char *numbers) {
@@ -264,6 +278,7 @@ static void stage_pass(struct save_run *run, bool files, const char *name, const
     if (rc >= 0)
         numbers_take(more, run->info.managers, numbers);
     rc = rc < 0 ? rc : stage_is_loaded(run);
+    rc = rc < 0 ? rc : stage_is_lost(run);
     rc = rc < 0 ? rc : pass_run(run, files);
     whole = rc >= 0;
     at_say(run);

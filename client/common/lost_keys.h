@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* lost_keys.h - whether keys of a manager were lost with a node (--refill). */
+#ifndef DDICT_COMMON_LOST_KEYS_H
+#define DDICT_COMMON_LOST_KEYS_H
+
+#include <ddict.h>
+
+/* 1: they began anew, and what is not there may have been lost; 0: they did not, or the manager owns
+ * no keys; or a negative code of libddict. While they are read again it waits for that. */
+int manager_lost_keys(ddict_t *d, unsigned manager);
+
+#endif
