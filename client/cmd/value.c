@@ -273,20 +273,43 @@ int cmd_put(int argc, char **argv) {
 /* --- rm --- */
 
 static const char rm_usage[] =
-    "usage: ddict rm [OPTION...] KEY... | --all [OPTION...]\n"
+    "usage: ddict rm [OPTION...] KEY... | --set=NAME | --all [OPTION...]\n"
     "Remove keys.\n"
     "  -f, --force          a key that is not there is no error\n"
+    "      --set=NAME       remove a data set, with its items\n"
     "      --all            remove all keys of the dictionary\n" CMD_KEY_USAGE CMD_COMMON_USAGE
     "Exit code 3: a key was not there; the others were removed.\n";
+
+/* ddict-load knows what belongs to a set. */
+static int set_rm(const char *set) {
+    ddict_t *d = cmd_attach(); /* or goes to where the dictionary is */
+    char *argv[] = {(char *)(uintptr_t) "load",    (char *)(uintptr_t) "--remove",
+                    (char *)(uintptr_t)set,        cmd_name() ? (char *)(uintptr_t) "--name" : NULL,
+                    (char *)(uintptr_t)cmd_name(), NULL};
+    if (!d)
+        return EXIT_FAILED;
+    ddict_detach(d);
+    return cmd_load(cmd_name() ? 5 : 3, argv);
+}
+
+static int sealed_say(const char *key) {
+    verb_say(
+        "%s: the key is of a data set that can be read again: `ddict rm --set=NAME` removes the "
+        "set, `ddict load --replace` replaces it, and `ddict ls --sets` lists all",
+        key);
+    return EXIT_FAILED;
+}
 
 int cmd_rm(int argc, char **argv) {
     static const struct option longs[] = {CMD_LONGS,
                                           CMD_KEY_LONGS,
                                           {"force", no_argument, NULL, 'f'},
+                                          {"set", required_argument, NULL, 's'},
                                           {"all", no_argument, NULL, 'a'},
                                           {0}};
     enum key_form form = KEY_STR;
     bool force = false, all = false;
+    const char *set = NULL;
     for (int c; (c = cmd_option(argc, argv, "hf", longs, rm_usage)) != -1;) {
         if (c == '?')
             return EXIT_USAGE;
@@ -294,9 +317,13 @@ int cmd_rm(int argc, char **argv) {
             continue;
         force |= c == 'f';
         all |= c == 'a';
+        set = c == 's' ? optarg : set;
     }
-    if (all ? optind < argc : optind == argc)
-        return cmd_usage(rm_usage, all ? "rm --all takes no keys" : "wants keys, or --all");
+    if (all || set ? optind < argc || (all && set) : optind == argc)
+        return cmd_usage(rm_usage, all || set ? "--all and --set stand alone, without keys"
+                                              : "wants keys, --set or --all");
+    if (set)
+        return set_rm(set);
     struct bytes key = {0};
     for (int i = optind; i < argc; i++) { /* check all keys before the first is removed */
         int rc = key_read(&key, form, argv[i], rm_usage);
@@ -313,7 +340,7 @@ int cmd_rm(int argc, char **argv) {
         key_read(&key, form, argv[i], rm_usage);
         e = ddict_del(d, key.data, key.len, -1);
         if (e < 0 && !(force && key_is_absent(e))) {
-            int code = cmd_failed(argv[i], e);
+            int code = e == DDICT_ESEALED ? sealed_say(argv[i]) : cmd_failed(argv[i], e);
             rc = rc == EXIT_FAILED ? rc : code;
         }
     }

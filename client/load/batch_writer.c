@@ -218,6 +218,15 @@ static int entry_refused(struct sink *s, const struct entry *e, int status) {
                     key_text(s, e, key, sizeof key), dd_strerror(status));
 }
 
+/* In a refill only what it has put itself is replaced, by a later record of the same name. */
+static unsigned put_flags(const struct sink *s, const struct entry *e) {
+    if (!the_load.wanted)
+        return DDICT_LOADED | (e->again || the_load.o->replace ? 0 : DDICT_NEW);
+    return e->again && wanted_is_ours(s->keys.data + e->key, e->klen)
+               ? DDICT_LOADED | DDICT_EXISTING
+               : the_load.wanted_flags | DDICT_NEW;
+}
+
 static int batch_put(struct sink *s) {
     unsigned n = 0;
     ssize_t stored = 0;
@@ -225,13 +234,11 @@ static int batch_put(struct sink *s) {
     for (unsigned i = 0; i < s->n; i++) {
         const struct entry *e = &s->entries[i];
         if (!e->there)
-            s->pairs[n++] =
-                (struct ddict_pair){.key = s->keys.data + e->key,
-                                    .klen = e->klen,
-                                    .val = s->values + e->value,
-                                    .vlen = e->vlen,
-                                    .flags = DDICT_TAG(e->tag) | DDICT_LOADED |
-                                             (e->again || the_load.o->replace ? 0 : DDICT_NEW)};
+            s->pairs[n++] = (struct ddict_pair){.key = s->keys.data + e->key,
+                                                .klen = e->klen,
+                                                .val = s->values + e->value,
+                                                .vlen = e->vlen,
+                                                .flags = DDICT_TAG(e->tag) | put_flags(s, e)};
     }
     if (n > 0)
         stored = ddict_put_many(the_load.d, s->pairs, n, -1);
@@ -317,7 +324,8 @@ static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t
         }
     }
     s->open = true;
-    return 1;
+    /* put_flags() wants to know what became of the earlier record */
+    return the_load.wanted && e->again && (rc = sink_flush(s)) < 0 ? rc : 1;
 }
 
 static int entry_new(struct sink *s, struct entry **out) {

@@ -11,6 +11,7 @@
 #include "ownership.h"
 #include "plan.h"
 #include "progress.h"
+#include "refill.h"
 #include "set.h"
 #include "set_name.h"
 #include "signals.h"
@@ -47,6 +48,7 @@ static struct leader {
     bool begun;    /* an item was put, so a later try will continue this one */
     struct load_plan plan;
     struct set_result result;
+    uint64_t again; /* items that were lost with a node, and read again */
 } lead;
 
 /* counters; they order nothing */
@@ -198,6 +200,8 @@ static int plan_get_ready(void) {
     lead.need = lead.plan.need;
     if (rc == 0 && fresh)
         rc = plan_fits();
+    if (rc == 0 && the_load.o->replace)
+        rc = set_forget(the_load.set);
     if (rc == 0 && fresh) {
         lead.begun = true;
         rc = load_plan_store(&lead.plan);
@@ -314,6 +318,10 @@ static int set_complete(void) {
     return rc;
 }
 
+static int set_repair(void) {
+    return the_load.refills ? refill_set(&lead.again) : 0;
+}
+
 /* Once the set is written the load is complete, and a signal or another worker's error comes too
  * late. */
 static int call_complete(int (*run)(void)) {
@@ -418,8 +426,11 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
         json_decref(o);
     } else if (already) {
         dd_error(0, "%s", the_load.set); /* removes control characters */
-        printf("%s is loaded already: %" PRIu64 " items, %s\n", dd_errmsg(), items,
+        printf("%s is loaded already: %" PRIu64 " items, %s", dd_errmsg(), items,
                size_format(have, sizeof have, bytes));
+        if (lead.again > 0)
+            printf(", of which %" PRIu64 " were lost with a node and read again", lead.again);
+        putchar('\n');
     } else {
         dd_error(0, "%s", the_load.set);
         printf("%s: %" PRIu64 " items, %s (%" PRIu64
@@ -449,7 +460,9 @@ static int load_all(void) {
         rc = take_load(&lead.taken, &items, &bytes);
     lead.begun = the_load.continued;
     if (rc == 1) {
-        f = (struct figures){.there = items};
+        if ((rc = call_run(set_repair)) < 0)
+            return rc;
+        f = (struct figures){.there = items - lead.again};
         return summary_print(items, bytes, 0, &f, true);
     }
     if (rc == 0)
@@ -465,6 +478,8 @@ static int load_all(void) {
     if (rc == 0)
         rc = call_complete(set_complete);
     double seconds = (double)(clock_ns() - lead.began) / 1e9;
+    if (rc == 0) /* of what was lost meanwhile */
+        rc = call_complete(set_repair);
     if (rc == 0)
         rc = call_complete(tries_tidy);
     if (rc == 0)

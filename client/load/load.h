@@ -87,6 +87,8 @@ struct load {
      * records that are to be put */
     const struct load_plan *plan;
     struct wanted *wanted;
+    unsigned wanted_flags; /* they are put with these, and NEW */
+    int64_t newest;        /* when the last file of a folder was changed before it was loaded, ns */
     uint64_t manager_bytes; /* no value is larger */
     struct figures figures;
     int stopped; /* atomic */

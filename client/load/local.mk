@@ -23,7 +23,8 @@ load_sources = client/load/batch_writer.c client/load/batch_writer.h client/load
   client/load/s3/s3_transfer.h client/load/s3/source_s3.c
 if BUILD_LOAD
 bin_PROGRAMS += ddict-load
-ddict_load_SOURCES = client/load/main.c $(load_sources)
+ddict_load_SOURCES = client/load/main.c $(load_sources) client/common/lost_keys.c \
+  client/common/lost_keys.h
 ddict_load_CPPFLAGS = $(AM_CPPFLAGS) $(LIBARCHIVE_CFLAGS) $(ZLIB_CFLAGS) $(LIBCURL_CFLAGS) \
   $(EXPAT_CFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS)
 ddict_load_LDADD = liblaunch.la libddict.la libbase.la $(LIBARCHIVE_LIBS) $(ZLIB_LIBS) \

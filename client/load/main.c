@@ -9,7 +9,9 @@
 #include "load.h"
 #include "progress.h"
 #include "refill.h"
+#include "set.h"
 #include "signals.h"
+#include "state.h"
 #include "worker.h"
 #include <base/deal.h>
 #include <base/error.h>
@@ -29,8 +31,13 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 }; /* as the other verbs, cmd.h */
-#define SOURCES_MAX (64u << 20)                        /* total length of their names */
+enum {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,
+    EXIT_USAGE = 2,
+    EXIT_NO_KEY = 3
+};                              /* as the other verbs, cmd.h */
+#define SOURCES_MAX (64u << 20) /* total length of their names */
 
 static const char usage[] =
     "usage: ddict load [OPTION...] SOURCE...\n"
@@ -75,6 +82,7 @@ struct line {
     const char *chdir;
     bool here;
     const char *owners; /* of a refill; NULL: a load */
+    bool is_removal;    /* of the set */
 };
 
 /* 0, or the exit code + 1. */
@@ -123,6 +131,10 @@ static int option_take(struct line *l, int c) {
     case 'f': /* for ddictd */
         l->owners = optarg;
         o->json = o->report = o->quiet = true;
+        return 0;
+    case 'x': /* for `ddict rm --set` */
+        o->set = optarg;
+        l->is_removal = true;
         return 0;
     case 'e':
         o->skip = strcmp(optarg, "skip") == 0;
@@ -278,17 +290,38 @@ static int dictionary_look(struct load *l) {
     return 0;
 }
 
-static int refill_begin(const struct load_options *o, const char *owners) {
+static int attach_look(const struct load_options *o) {
     int rc = ddict_attach(&the_load.d, o->name, -1);
     if (rc == 0)
         rc = dictionary_look(&the_load);
-    if (rc < 0) {
-        dd_error(rc, "%s", ddict_errmsg());
+    return rc < 0 ? load_error(rc) : 0;
+}
+
+static int refill_begin(const struct load_options *o, const char *owners) {
+    /* what another node has may be read again, too: the default would be to wait until it is */
+    setenv("DDICT_TIMEOUT", "60", 1);
+    int rc = attach_look(o);
+    if (rc < 0)
         return load_failed(rc);
-    }
     rc = refill_run(owners);
     ddict_detach(the_load.d);
     return rc;
+}
+
+static int set_remove_all(const struct load_options *o) {
+    char id[LOAD_ID_CAP];
+    uint64_t items, bytes;
+    int rc = attach_look(o);
+    rc = rc < 0 ? rc : set_look(o->set, id, &items, &bytes);
+    if (rc == 0) {
+        verb_say("there is no set \"%s\"", o->set);
+        return EXIT_NO_KEY;
+    }
+    rc = rc < 0 ? rc : set_forget(o->set);
+    rc = rc < 0 ? rc : set_items_remove(o->set, NULL);
+    rc = rc < 0 ? rc : set_remove(o->set);
+    ddict_detach(the_load.d);
+    return rc < 0 ? load_failed(rc) : EXIT_OK;
 }
 
 /* We are attached. Returns the exit code. */
@@ -310,23 +343,16 @@ static int load_run(const struct load_options *o) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option longs[] = {{"help", no_argument, NULL, 'h'},
-                                          {"name", required_argument, NULL, 'N'},
-                                          {"prefix", required_argument, NULL, 'p'},
-                                          {"set", required_argument, NULL, 'S'},
-                                          {"as", required_argument, NULL, 'a'},
-                                          {"on-error", required_argument, NULL, 'e'},
-                                          {"replace", no_argument, NULL, 'r'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"threads", required_argument, NULL, 't'},
-                                          {"here", no_argument, NULL, 'H'},
-                                          {"anon", no_argument, NULL, 'A'},
-                                          {"chdir", required_argument, NULL, 'C'},
-                                          {"worker", required_argument, NULL, 'w'},
-                                          {"report", no_argument, NULL, 'R'},
-                                          {"refill", required_argument, NULL, 'f'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"help", no_argument, NULL, 'h'},         {"name", required_argument, NULL, 'N'},
+        {"prefix", required_argument, NULL, 'p'}, {"set", required_argument, NULL, 'S'},
+        {"as", required_argument, NULL, 'a'},     {"on-error", required_argument, NULL, 'e'},
+        {"replace", no_argument, NULL, 'r'},      {"json", no_argument, NULL, 'j'},
+        {"quiet", no_argument, NULL, 'q'},        {"threads", required_argument, NULL, 't'},
+        {"here", no_argument, NULL, 'H'},         {"anon", no_argument, NULL, 'A'},
+        {"chdir", required_argument, NULL, 'C'},  {"worker", required_argument, NULL, 'w'},
+        {"report", no_argument, NULL, 'R'},       {"refill", required_argument, NULL, 'f'},
+        {"remove", required_argument, NULL, 'x'}, {0}};
     struct line l = {.o.prefix = ""};
     int rc, c;
     oom_first();
@@ -342,6 +368,10 @@ int main(int argc, char **argv) {
         if ((rc = option_take(&l, c)) != 0)
             return rc - 1;
     the_load.o = &l.o;
+    if (l.is_removal) {
+        verb_begin("rm");
+        return set_remove_all(&l.o);
+    }
     signals_block();
     if (l.owners)
         return refill_begin(&l.o, l.owners);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAN_VERSION 1u
+#define PLAN_VERSION 2u
 /* least bytes of an item besides key and value, including the set's share */
 #define ITEM_EXTRA 96u
 
@@ -117,6 +117,7 @@ int load_plan_store(const struct load_plan *p) {
     pack_u64(&head, p->number);
     pack_u64(&head, p->need);
     pack_u64(&head, p->failures);
+    pack_u64(&head, (uint64_t)p->newest);
     pack_text(&head, p->notes.data, p->notes.len);
     pack_u32(&head, p->array);
     pack_text(&head, p->dtype, strlen(p->dtype));
@@ -151,6 +152,7 @@ int load_plan_fetch(struct load_plan *p) {
     p->number = unpack_u64(&u);
     p->need = unpack_u64(&u);
     p->failures = unpack_u64(&u);
+    p->newest = (int64_t)unpack_u64(&u);
     text = unpack_text(&u, &n);
     pack_bytes(&p->notes, text, n);
     p->array = unpack_u32(&u) != 0;

@@ -23,6 +23,7 @@ struct load_plan {
     bool array, mixed; /* array: of the above shape; mixed: of several */
     int64_t *labels;   /* numbered: of each record, or NULL; ours */
     uint64_t nlabels;
+    int64_t newest; /* of the files of folders: when the last one of them was changed, ns */
 };
 /* Cut all sources into units. 0 or a negative code with the sentence set; load_plan_free() in
  * either case. */

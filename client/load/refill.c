@@ -19,6 +19,7 @@
 #include <base/size.h>
 #include <base/vec.h>
 
+#include <common/lost_keys.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -29,6 +30,7 @@
 #include <xxhash.h>
 
 #define TICK_MS 50
+#define LOOK_MS 5000 /* where a key that was there is lost meanwhile its next copy is looked at */
 
 struct lost_set {
     char name[256];
@@ -41,10 +43,12 @@ struct lost_set {
 static struct refill {
     bool *is_anew; /* [managers] */
 
-    struct names *there; /* hashes of the keys of all pieces and copies */
+    struct names *there; /* hashes of the keys of all pieces and copies, and of is_anew */
+    struct names *later; /* of items of sets that were loaded later */
     struct lost_set *sets;
     size_t n, cap;
     const struct load_options *asked; /* the command line's */
+    unsigned flags;                   /* of puts, beside NEW */
 } refill;
 
 static int no_memory(void) {
@@ -88,16 +92,17 @@ static int set_note(const uint8_t *key, size_t len, size_t head) {
     return 0;
 }
 
-static int keys_list(const char *head, size_t n) {
+/* manager -1: all. Sets that keys with this head are of are noted. */
+static int keys_list(int manager, const char *head, size_t n) {
     ddict_iter_t *it;
     const void *key;
     size_t len;
-    int rc = ddict_iter_open_prefix(the_load.d, -1, head, n, &it, -1);
+    int rc = ddict_iter_open_prefix(the_load.d, manager, head, n, &it, -1);
     if (rc < 0)
         return load_error(rc);
     while ((rc = ddict_iter_next(it, &key, &len)) == 1) {
         rc = names_add(refill.there, XXH3_64bits(key, len), 0, NULL);
-        if (rc >= 0)
+        if (rc >= 0 && n > 0)
             rc = set_note(key, len, n);
         if (rc < 0)
             break;
@@ -108,17 +113,22 @@ static int keys_list(const char *head, size_t n) {
 
 /* --- descriptions --- */
 
-/* View a piece, or one of its copies. 1; 0: none is there; or negative. */
+/* View a piece, or one of its copies. 1; 0: none is there; or negative. One that was listed may be
+ * lost by now: asking for it waits until it is read again, perhaps by us. */
 static int piece_view(const char *name, const char *what, int64_t part, struct ddict_view *v) {
     uint8_t key[SET_KEY_CAP];
     size_t len = set_key(key, name, what, part);
+    int found = 0;
     for (unsigned c = 0; len > 0; c++) {
-        int rc = is_there(key, len) ? ddict_view(the_load.d, key, len, v, 0, -1) : DDICT_ENOKEY;
-        if (rc != DDICT_ENOKEY)
-            return rc < 0 ? load_error(rc) : 1;
+        int rc =
+            is_there(key, len) ? ddict_view(the_load.d, key, len, v, 0, LOOK_MS) : DDICT_ENOKEY;
+        if (rc >= 0)
+            return 1;
+        if (!key_is_absent(rc))
+            found = load_error(rc);
         len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
     }
-    return 0;
+    return found;
 }
 
 /* Put those of a piece and its copies that are lost. 1, 0: none is left; or negative. */
@@ -132,7 +142,7 @@ static int piece_restore(const char *name, const char *what, int64_t part) {
     for (unsigned c = 0; len > 0 && rc >= 0; c++) {
         if (!is_there(key, len) && is_anew(key, len))
             rc = ddict_put(the_load.d, key, len, v.data, v.len,
-                           DDICT_TAG(v.tag) | DDICT_LOADED | DDICT_NEW, -1);
+                           DDICT_TAG(v.tag) | refill.flags | DDICT_NEW, -1);
         if (rc == DDICT_EEXISTS)
             rc = 0;
         len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
@@ -147,6 +157,13 @@ static json_int_t number_of(const struct lost_set *l, const char *member) {
 
 static bool is_true(const struct lost_set *l, const char *member) {
     return json_is_true(json_object_get(l->head, member));
+}
+
+/* It is being put, or was removed: the head goes first, and its copies before it. */
+static bool is_gone(const struct lost_set *l) {
+    uint8_t key[SET_KEY_CAP];
+    size_t len = set_key(key, l->name, NULL, 0);
+    return !is_there(key, len) && !is_anew(key, len);
 }
 
 /* 1: the head is read; 0: none is left; or negative. */
@@ -165,11 +182,14 @@ static bool is_ours(struct lost_set *l) {
     const json_t *how = json_object_get(l->head, "refill");
     const char *dictionary = json_string_value(json_object_get(how, "dictionary"));
     if (!json_is_object(how) || !dictionary)
-        set_failed(l, "it was not put by `ddict load`, or the name of a source is not UTF-8");
+        set_failed(l, json_is_null(how) ? "the name of a source is not UTF-8"
+                                        : "it was not put by `ddict load`");
     else if (strcmp(dictionary, the_load.dictionary) != 0)
         set_failed(l, "it was restored: its items may have been changed before they were saved");
     else
         l->time = json_integer_value(json_object_get(how, "time"));
+    if (json_is_true(json_object_get(how, "over")))
+        set_failed(l, "it is being replaced or removed, or that was broken off");
     return l->why[0] == 0;
 }
 
@@ -190,13 +210,24 @@ static int set_describe(struct lost_set *l) {
 
 /* --- which items were lost --- */
 
+/* It was lost, and no set that was loaded later has it, also one that cannot be read any more. */
+static int item_want(struct wanted *w, const char *key, size_t len, uint64_t size) {
+    uint64_t hash = XXH3_64bits(key, len), old;
+    int rc = names_add(refill.later, hash, 0, &old);
+    if (rc != 0 || names_find(refill.there, hash, &old))
+        return rc < 0 ? rc : 0;
+    return wanted_add(w, key, len, size);
+}
+
 /* Items of a part. keys: NULL for a numbered set. */
 static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
                      const struct ddict_view *keys, const struct ddict_view *sizes) {
     const char *prefix = json_string_value(json_object_get(l->head, "prefix"));
+    if (!prefix)
+        return dd_error(-EBADMSG, "its description cannot be read");
     struct unpack k = {.at = keys ? keys->data : NULL, .left = keys ? keys->len : 0},
                   s = {.at = sizes->data, .left = sizes->len};
-    char text[LOAD_ERROR_MAX];
+    char text[NUMBER_KEY_CAP];
     int rc = 0;
     for (uint64_t i = (uint64_t)part * SET_PART; s.left > 0 && !k.bad && rc == 0; i++) {
         size_t len = 0;
@@ -204,11 +235,10 @@ static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
         if (keys)
             key = unpack_text(&k, &len);
         else
-            len = (size_t)snprintf(text, sizeof text, "%c%.900s%" PRIu64, *prefix != 0 ? 's' : 'i',
-                                   prefix, i);
+            len = number_key(text, prefix, i);
         uint64_t size = unpack_u64(&s);
         if (len > 0 && is_anew((const uint8_t *)key, len))
-            rc = wanted_add(w, key, len, size);
+            rc = item_want(w, key, len, size);
     }
     return k.bad || s.bad ? dd_error(-EBADMSG, "its description cannot be read") : rc;
 }
@@ -259,12 +289,15 @@ static int options_make(const struct lost_set *l, struct load_options *o) {
     return n > 0 && o->prefix && o->as ? 0 : dd_error(-EBADMSG, "its description cannot be read");
 }
 
-/* All sources are as they were. */
+/* All sources are as they were. Of folders each file is looked at when it is read: others may come. */
 static int sources_check(const struct lost_set *l) {
     const char *id = json_string_value(json_object_get(l->head, "load"));
     int rc = sources_look();
-    if (rc == 0)
-        rc = take_id();
+    the_load.newest =
+        json_integer_value(json_object_get(json_object_get(l->head, "refill"), "newest"));
+    if (rc < 0 || strcmp(the_load.origins[0].kind->name, "dir") == 0)
+        return rc;
+    rc = take_id();
     if (rc == 0 && (!id || strcmp(id, the_load.id) != 0))
         rc = dd_error(-ESTALE, "%s%s has changed since it was loaded", the_load.o->sources[0],
                       the_load.o->nsources > 1 ? ", or another source," : "");
@@ -285,21 +318,21 @@ static bool units_read(void) {
     return worker_join();
 }
 
+/* A copy of its target, unless that cannot be had: then it is one of the missing. */
 static int link_restore(const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen) {
     struct ddict_view v;
     if (!wanted_has(key, klen) || wanted_is_there(key, klen) ||
-        (wanted_has(target, tlen) && !wanted_is_there(target, tlen)))
+        (wanted_has(target, tlen) && !wanted_is_there(target, tlen)) ||
+        ddict_view(the_load.d, target, tlen, &v, 0, LOOK_MS) < 0)
         return 0;
-    int rc = ddict_view(the_load.d, target, tlen, &v, 0, -1);
-    if (rc < 0)
-        return rc == DDICT_ENOKEY ? 0 : load_error(rc);
-    rc = wanted_fits(key, klen, v.len) ? ddict_put(the_load.d, key, klen, v.data, v.len,
-                                                   DDICT_TAG(v.tag) | DDICT_LOADED | DDICT_NEW, -1)
-                                       : -ESTALE;
+    int rc = wanted_fits(key, klen, v.len)
+                 ? ddict_put(the_load.d, key, klen, v.data, v.len,
+                             DDICT_TAG(v.tag) | refill.flags | DDICT_NEW, -1)
+                 : -ESTALE;
     ddict_release(&v);
     if (rc == 0 || rc == DDICT_EEXISTS)
         wanted_put(key, klen, rc == 0);
-    return rc < 0 && rc != DDICT_EEXISTS && rc != -ESTALE ? load_error(rc) : 0;
+    return rc == DDICT_EGONE || rc == DDICT_EFULL ? load_error(rc) : 0;
 }
 
 static int links_restore(void) {
@@ -333,7 +366,8 @@ static int set_read(const struct lost_set *l) {
             rc = links_restore();
     }
     load_plan_free(&plan);
-    load_forget();
+    if (refill.flags & DDICT_REFILL) /* other sets come */
+        load_forget();
     return rc;
 }
 
@@ -357,30 +391,39 @@ static void set_judge(struct lost_set *l, const struct wanted *w, int rc) {
     set_failed(l, text);
 }
 
+/* What of it is wanted. Its keys are taken, also where it cannot be read: an older set's values would
+ * not be what was there. */
+static int set_want(struct lost_set *l, struct wanted *w) {
+    int rc = l->time != 0 ? items_want(l, w) : 0;
+    if (rc < 0)
+        set_failed(l, dd_errmsg());
+    return l->why[0] == 0 && wanted_count(w) > 0;
+}
+
 /* 0; -EDEADLK: a thread hangs, which ends all. */
 static int set_refill(struct lost_set *l) {
     struct load_options o = {0};
     struct wanted *w = wanted_new();
-    int rc = !w ? no_memory() : items_want(l, w);
-    if (rc == 0 && wanted_count(w) > 0) {
+    if (!w)
+        return no_memory();
+    int rc = set_want(l, w);
+    if (rc == 1) {
         rc = options_make(l, &o);
         the_load.o = &o;
         the_load.wanted = w;
         if (rc == 0)
             rc = set_read(l);
-        if (rc != -EDEADLK)
-            the_load.wanted = NULL;
-    }
-    if (w)
+        if (rc == -EDEADLK)
+            return rc;
+        the_load.wanted = NULL;
         set_judge(l, w, rc);
-    if (rc == -EDEADLK)
-        return rc;
-    if (rc < 0)
-        set_failed(l, dd_errmsg());
-    the_load.o = refill.asked;
-    free(the_load.origins);
-    the_load.origins = NULL;
-    free(o.sources);
+        if (rc < 0)
+            set_failed(l, dd_errmsg());
+        the_load.o = refill.asked;
+        free(the_load.origins);
+        the_load.origins = NULL;
+        free(o.sources);
+    }
     wanted_free(w);
     return 0;
 }
@@ -411,20 +454,32 @@ static int later_compare(const void *a, const void *b) {
     return x->time != y->time ? (x->time > y->time ? -1 : 1) : strcmp(x->name, y->name);
 }
 
+/* A failure is the set's. */
+static int set_find(struct lost_set *l) {
+    int rc = head_read(l);
+    if (rc == 0)
+        set_failed(l, "its description was lost with another node");
+    else if (rc == 1 && is_ours(l))
+        rc = set_describe(l);
+    if (rc < 0)
+        set_failed(l, dd_errmsg());
+    return rc;
+}
+
 static int sets_find(void) {
     refill.there = names_new();
-    int rc = !refill.there ? no_memory() : keys_list(SET_KEY_HEAD, sizeof SET_KEY_HEAD - 1);
+    refill.later = names_new();
+    int rc = !refill.there || !refill.later ? no_memory()
+                                            : keys_list(-1, SET_KEY_HEAD, sizeof SET_KEY_HEAD - 1);
     if (rc == 0)
-        rc = keys_list(SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1);
-    for (size_t i = 0; i < refill.n && rc == 0; i++) {
-        struct lost_set *l = &refill.sets[i];
-        rc = head_read(l);
-        if (rc == 0)
-            set_failed(l, "its description was lost with another node");
-        else if (rc == 1 && is_ours(l))
-            rc = set_describe(l);
-        rc = rc < 0 ? rc : 0;
-    }
+        rc = keys_list(-1, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1);
+    for (unsigned m = 0; m < the_load.info.managers && rc == 0; m++)
+        rc = refill.is_anew[m] ? keys_list((int)m, "", 0) : 0;
+    for (size_t i = 0; i < refill.n && rc == 0;)
+        if (is_gone(&refill.sets[i]))
+            refill.sets[i] = refill.sets[--refill.n];
+        else if ((rc = set_find(&refill.sets[i++])) != -ENOMEM && rc != DDICT_EGONE)
+            rc = 0;
     if (rc == 0 && refill.n > 0)
         qsort(refill.sets, refill.n, sizeof *refill.sets, later_compare);
     return rc;
@@ -456,16 +511,27 @@ static int summary_print(double seconds) {
     return bad || failed;
 }
 
+static void refill_free(void) {
+    for (size_t i = 0; i < refill.n; i++)
+        json_decref(refill.sets[i].head);
+    free(refill.sets);
+    free(refill.is_anew);
+    names_free(refill.there);
+    names_free(refill.later);
+    memset(&refill, 0, sizeof refill);
+}
+
 int refill_run(const char *owners) {
     uint64_t began = clock_ns();
     refill.asked = the_load.o;
+    refill.flags = DDICT_LOADED | DDICT_REFILL;
+    the_load.wanted_flags = refill.flags;
     the_load.workers = 1;
     int rc = owners_read(owners);
     if (rc == 0)
         rc = sets_find();
     for (size_t i = 0; i < refill.n && rc == 0; i++)
-        if (refill.sets[i].why[0] == 0)
-            rc = set_refill(&refill.sets[i]);
+        rc = set_refill(&refill.sets[i]);
     if (rc < 0 && rc != -EDEADLK) {
         load_complain(dd_errmsg(), rc);
         rc = 1;
@@ -474,10 +540,68 @@ int refill_run(const char *owners) {
     }
     if (the_load.nthreads > 0) /* it hangs in a file system: only the end of the process stops it */
         _exit(1);
-    for (size_t i = 0; i < refill.n; i++)
-        json_decref(refill.sets[i].head);
-    free(refill.sets);
-    free(refill.is_anew);
-    names_free(refill.there);
+    refill_free();
     return rc;
+}
+
+/* --- one set, by the load of it --- */
+
+/* Managers whose keys began anew: their number, or negative. */
+static int owners_find(void) {
+    int n = 0;
+    refill.is_anew = calloc(the_load.info.managers, sizeof *refill.is_anew);
+    if (!refill.is_anew)
+        return no_memory();
+    for (unsigned m = 0; m < the_load.info.managers; m++) {
+        int rc = load_stopped() ? -ECANCELED : manager_lost_keys(the_load.d, m);
+        if (rc < 0)
+            return rc == -ECANCELED ? rc : load_error(rc);
+        refill.is_anew[m] = rc == 1;
+        n += rc;
+    }
+    return n;
+}
+
+/* Sets that were loaded later are only looked at. */
+static int own_refill(uint64_t *items) {
+    int rc = sets_find();
+    for (size_t i = 0; i < refill.n && rc == 0; i++) {
+        struct lost_set *l = &refill.sets[i];
+        if (strcmp(l->name, the_load.set) == 0) {
+            rc = set_refill(l);
+            *items = l->items;
+            return rc == 0 && l->why[0] != 0
+                       ? dd_error(-ENODATA, "the set \"%s\" lost items with a node: %s", l->name,
+                                  l->why)
+                       : rc;
+        }
+        struct wanted *w = wanted_new();
+        rc = !w ? no_memory() : 0;
+        if (w)
+            set_want(l, w);
+        wanted_free(w);
+    }
+    return rc;
+}
+
+int refill_set(uint64_t *items) {
+    struct origin *origins = the_load.origins;
+    struct figures figures = the_load.figures;
+    uint64_t units = the_load.units;
+    bool continued = the_load.continued;
+    *items = 0;
+    refill.asked = the_load.o;
+    refill.flags = the_load.wanted_flags = DDICT_LOADED;
+    the_load.continued = false;
+    int rc = owners_find();
+    if (rc > 0)
+        rc = own_refill(items);
+    if (rc == -EDEADLK)
+        return rc;
+    the_load.origins = origins;
+    the_load.figures = figures;
+    the_load.units = units;
+    the_load.continued = continued;
+    refill_free();
+    return rc < 0 ? rc : 0;
 }

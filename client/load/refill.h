@@ -11,9 +11,15 @@
 #ifndef DDICT_LOAD_REFILL_H
 #define DDICT_LOAD_REFILL_H
 
+#include <stdint.h>
+
 /* owners: as on the command line; the_load is attached. Prints {"sets": [{"set", "items", "bytes",
  * "lost", "error"}], "items", "bytes", "seconds"} on stdout, "error" where there is one. The exit code: 1,
  * some set's items are not all there. */
 int refill_run(const char *owners);
+/* Of the load of the_load.set, which is complete: put again what is missing of it where keys began
+ * anew, *items; any node could have been lost meanwhile, or its child failed. 0 or a negative code with
+ * the sentence set; -EDEADLK: a thread hangs. */
+int refill_set(uint64_t *items);
 
 #endif

@@ -386,14 +386,14 @@ static json_int_t now_ms(void) {
 
 /* What is needed to read the set again, beside the head's other members. It is of this dictionary:
  * what another one saved, and was restored here, may have been changed there. */
-static json_t *refill_make(void) {
+static json_t *refill_make(const struct load_plan *p) {
     for (unsigned i = 0; i < the_load.o->nsources; i++)
         if (!text_is_utf8((const uint8_t *)the_load.o->sources[i], strlen(the_load.o->sources[i])))
             return NULL; /* JSON cannot hold its name */
     if (!text_is_utf8((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix)))
         return NULL;
-    return json_pack("{s:s,s:I,s:b}", "dictionary", the_load.dictionary, "time", now_ms(), "anon",
-                     the_load.o->anon);
+    return json_pack("{s:s,s:I,s:b,s:I}", "dictionary", the_load.dictionary, "time", now_ms(),
+                     "anon", the_load.o->anon, "newest", (json_int_t)p->newest);
 }
 
 static json_t *head_make(const struct load_plan *p, const struct gathered *g,
@@ -411,7 +411,7 @@ static json_t *head_make(const struct load_plan *p, const struct gathered *g,
                           (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered,
                           "skipped", (json_int_t)r->failed, "load", the_load.id);
     if (o && the_load.refills)
-        json_object_set_new(o, "refill", refill_make());
+        json_object_set_new(o, "refill", refill_make(p));
     if (o && p->array) {
         json_t *shape = json_array();
         for (unsigned i = 0; i < p->ndim; i++)
@@ -422,17 +422,20 @@ static json_t *head_make(const struct load_plan *p, const struct gathered *g,
     return o;
 }
 
+size_t number_key(char *key, const char *prefix, uint64_t number) {
+    return (size_t)snprintf(key, NUMBER_KEY_CAP, "%c%.900s%" PRIu64, *prefix != 0 ? 's' : 'i',
+                            prefix, number);
+}
+
 /* Some records of a numbered set were skipped: write its keys one by one, as for other sets. */
 static int numbers_to_keys(struct gathered *g) {
     for (uint64_t i = 0; i < g->n; i++) {
-        char text[LOAD_ERROR_MAX];
-        int n =
-            snprintf(text, sizeof text, "%c%.900s%" PRIu64, *the_load.o->prefix != 0 ? 's' : 'i',
-                     the_load.o->prefix, g->record[i].number);
-        uint8_t *copy = malloc((size_t)n);
+        char text[NUMBER_KEY_CAP];
+        size_t n = number_key(text, the_load.o->prefix, g->record[i].number);
+        uint8_t *copy = malloc(n);
         if (!copy)
             return no_memory();
-        memcpy(copy, text, (size_t)n);
+        memcpy(copy, text, n);
         g->record[i].key = copy;
         g->record[i].len = (uint32_t)n;
         int rc = part_keep(g, copy);
@@ -480,6 +483,23 @@ static int parts_put(const struct load_plan *p, struct gathered *g, struct set_r
     return rc;
 }
 
+/* With --refill nobody else could remove what the set of this name had, and the new one has not. */
+static int rest_remove(const struct gathered *g) {
+    struct names *keep = names_new();
+    int rc = !keep ? no_memory() : 0;
+    for (uint64_t i = 0; i < g->n && rc >= 0; i++) {
+        char text[NUMBER_KEY_CAP];
+        const struct record *r = &g->record[i];
+        rc = names_add(keep,
+                       r->key ? XXH3_64bits(r->key, r->len)
+                              : XXH3_64bits(text, number_key(text, the_load.o->prefix, r->number)),
+                       0, NULL);
+    }
+    rc = rc < 0 ? rc : set_items_remove(the_load.set, keep);
+    names_free(keep);
+    return rc;
+}
+
 int set_write(const struct load_plan *p, struct set_result *r) {
     struct gathered g = {0};
     int rc = 0;
@@ -492,7 +512,8 @@ int set_write(const struct load_plan *p, struct set_result *r) {
         rc = links_make(&g, r);
     if (rc == 0) {
         gathered_order(&g, p->kind, r);
-        rc = set_remove(the_load.set);
+        rc = the_load.refills ? rest_remove(&g) : 0;
+        rc = rc < 0 ? rc : set_remove(the_load.set);
     }
     if (rc >= 0)
         rc = parts_put(p, &g, r);
@@ -506,11 +527,17 @@ int set_write(const struct load_plan *p, struct set_result *r) {
 
 /* --- an existing set --- */
 
+/* 1; 0: there is none, nor a copy of it; or negative. */
 static int head_read(const char *name, json_t **o) {
     uint8_t key[SET_KEY_CAP];
     struct ddict_view v;
-    int rc = ddict_view(the_load.d, key, set_key(key, name, NULL, 0), &v, 0, -1);
+    size_t len = set_key(key, name, NULL, 0);
+    int rc = DDICT_ENOKEY;
     *o = NULL;
+    for (unsigned c = 0; len > 0 && key_is_absent(rc); c++) {
+        rc = ddict_view(the_load.d, key, len, &v, 0, -1);
+        len = the_load.refills && c < SET_COPIES ? set_copy_key(key, name, NULL, 0, c) : 0;
+    }
     if (rc < 0)
         return key_is_absent(rc) ? 0 : load_error(rc);
     *o = json_loadb(v.data, v.len, 0, NULL);
@@ -527,6 +554,81 @@ int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes) {
         *items = (uint64_t)json_integer_value(json_object_get(o, "items"));
         *bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
     }
+    json_decref(o);
+    return rc;
+}
+
+static int head_put_alone(const char *name, const char *text) {
+    uint8_t key[SET_KEY_CAP];
+    int rc = ddict_put(the_load.d, key, set_key(key, name, NULL, 0), text, strlen(text),
+                       DDICT_TAG(LOAD_TAG_STR) | DDICT_LOADED, -1);
+    return rc < 0 ? load_error(rc) : 0;
+}
+
+int set_forget(const char *name) {
+    json_t *o;
+    int rc = the_load.refills ? head_read(name, &o) : 0;
+    if (rc <= 0)
+        return rc;
+    json_t *how = json_object_get(o, "refill");
+    bool is_read_again = json_is_object(how) && !json_object_get(how, "over");
+    if (is_read_again)
+        json_object_set_new(how, "over", json_true());
+    char *text = json_dumps(o, JSON_COMPACT);
+    json_decref(o);
+    rc = !text ? no_memory() : 0;
+    /* If a node is lost meanwhile, what it had is put again from what was there before. Of a copy
+     * that is removed this waits for the end of that; the head is put once more behind it. */
+    if (rc == 0 && is_read_again && (rc = head_put_alone(name, text)) == 0 &&
+        (rc = set_copies_remove(name, NULL, 0)) == 0)
+        rc = head_put_alone(name, text);
+    free(text);
+    return rc;
+}
+
+static int item_unload(const void *key, size_t len, const struct names *keep) {
+    uint64_t unused;
+    if (keep && names_find(keep, XXH3_64bits(key, len), &unused))
+        return 0;
+    if (load_stopped())
+        return -ECANCELED;
+    int rc = ddict_unload(the_load.d, key, len, -1);
+    return rc < 0 && !key_is_absent(rc) ? load_error(rc) : 0;
+}
+
+/* Those that a part of its keys has. */
+static int part_unload(const char *name, int64_t part, const struct names *keep) {
+    uint8_t key[SET_KEY_CAP];
+    struct ddict_view v;
+    int rc = ddict_view(the_load.d, key, set_key(key, name, "keys", part), &v, 0, -1);
+    if (rc < 0)
+        return key_is_absent(rc) ? 0 : load_error(rc);
+    struct unpack u = {.at = v.data, .left = v.len};
+    while (rc == 0 && u.left > 0 && !u.bad) {
+        size_t n;
+        const char *item = unpack_text(&u, &n);
+        if (!u.bad)
+            rc = item_unload(item, n, keep);
+    }
+    ddict_release(&v);
+    return rc;
+}
+
+int set_items_remove(const char *name, const struct names *keep) {
+    json_t *o;
+    int rc = head_read(name, &o);
+    if (rc <= 0)
+        return rc;
+    const char *prefix = json_string_value(json_object_get(o, "prefix"));
+    json_int_t items = json_integer_value(json_object_get(o, "items")),
+               parts = json_integer_value(json_object_get(o, "parts"));
+    bool numbered = json_is_true(json_object_get(o, "numbered"));
+    char text[NUMBER_KEY_CAP];
+    rc = 0;
+    for (json_int_t i = 0; numbered && prefix && i < items && rc == 0; i++)
+        rc = item_unload(text, number_key(text, prefix, (uint64_t)i), keep);
+    for (json_int_t p = 0; !numbered && p < parts && rc == 0; p++)
+        rc = part_unload(name, p, keep);
     json_decref(o);
     return rc;
 }

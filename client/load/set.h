@@ -5,8 +5,10 @@
 
 #include "load.h"
 
-#define SET_PART 65536u /* items of a part, SETS */
+#define SET_PART       65536u /* items of a part, SETS */
+#define NUMBER_KEY_CAP 1024   /* bytes of a key */
 
+struct names;
 struct set_result {
     uint64_t items, bytes, failed, left_out, links, classes, twice;
     struct pack failures; /* texts */
@@ -19,8 +21,15 @@ struct json_t *text_json(const void *text, size_t len);
 /* Look for the set of that name. 1 with the ID of its load (room for LOAD_ID_CAP bytes), its items
  * and bytes; 0: there is none; or a negative code with the sentence set. */
 int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes);
-/* Remove the set of that name, without the values of its items. 0, also if there is none; or a
- * negative code with the sentence set. */
+/* In a dictionary with --refill: the set of that name is not read again any more, because its items
+ * will be replaced or removed. 0, also if there is none; or a negative code with the sentence set. */
+int set_forget(const char *name);
+/* Remove the items of the set of that name, but for those whose keys have their hashes in keep (NULL:
+ * none). Returns as set_forget(), which is called first. */
+int set_items_remove(const char *name, const struct names *keep);
+/* Remove its description. Returns as set_forget(). */
 int set_remove(const char *name);
+/* Write the key of a record of a numbered set; its length. */
+size_t number_key(char *key, const char *prefix, uint64_t number);
 
 #endif

@@ -59,6 +59,7 @@ int set_piece_put(const char *name, const char *what, int64_t part, const void *
     uint8_t key[SET_KEY_CAP];
     size_t klen;
     int rc = 0;
+    flags |= DDICT_LOADED;
     for (unsigned c = 0; the_load.refills && c < SET_COPIES && rc == 0; c++)
         if ((klen = set_copy_key(key, name, what, part, c)) > 0)
             rc = ddict_put(the_load.d, key, klen, value, len, flags, -1);
@@ -67,16 +68,23 @@ int set_piece_put(const char *name, const char *what, int64_t part, const void *
     return rc < 0 ? load_error(rc) : 0;
 }
 
-int set_piece_remove(const char *name, const char *what, int64_t part) {
+static int piece_unload(const uint8_t *key, size_t klen) {
+    int rc = ddict_unload(the_load.d, key, klen, -1);
+    return rc < 0 && !key_is_absent(rc) ? load_error(rc) : 0;
+}
+
+int set_copies_remove(const char *name, const char *what, int64_t part) {
     uint8_t key[SET_KEY_CAP];
     size_t klen;
     int rc = 0;
     for (unsigned c = 0; the_load.refills && c < SET_COPIES && rc == 0; c++)
-        if ((klen = set_copy_key(key, name, what, part, c)) > 0 &&
-            (rc = ddict_del(the_load.d, key, klen, -1)) == DDICT_ENOKEY)
-            rc = 0;
-    if (rc == 0 &&
-        (rc = ddict_del(the_load.d, key, set_key(key, name, what, part), -1)) == DDICT_ENOKEY)
-        rc = 0;
-    return rc < 0 ? load_error(rc) : 0;
+        if ((klen = set_copy_key(key, name, what, part, c)) > 0)
+            rc = piece_unload(key, klen);
+    return rc;
+}
+
+int set_piece_remove(const char *name, const char *what, int64_t part) {
+    uint8_t key[SET_KEY_CAP];
+    int rc = set_copies_remove(name, what, part);
+    return rc < 0 ? rc : piece_unload(key, set_key(key, name, what, part));
 }

@@ -20,12 +20,13 @@ size_t set_key(uint8_t *key, const char *name, const char *what, int64_t part);
 /* Write the key of copy c = 0, 1, ... of a piece; its length, 0: there is no such copy. The nodes that
  * managers began on count, so it stays the same. */
 size_t set_copy_key(uint8_t *key, const char *name, const char *what, int64_t part, unsigned c);
-/* Put a piece, and where the dictionary has --refill before it its copies. flags as in ddict_put().
- * 0 or a negative code with the sentence set. */
+/* Put a piece, and where the dictionary has --refill before it its copies: they are sealed. flags as
+ * in ddict_put(). 0 or a negative code with the sentence set. */
 int set_piece_put(const char *name, const char *what, int64_t part, const void *value, size_t len,
                   unsigned flags);
-/* Remove the copies of a piece, then itself. 0, also if there is none; or a negative code with the
- * sentence set. */
+/* Remove the copies of a piece. 0, also if there is none; or a negative code with the sentence set. */
+int set_copies_remove(const char *name, const char *what, int64_t part);
+/* The same, and then the piece. */
 int set_piece_remove(const char *name, const char *what, int64_t part);
 
 #endif

@@ -112,6 +112,10 @@ int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
     return 0;
 }
 
+int ddict_unload(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
+    return ddict_del(d, key, klen, timeout_ms);
+}
+
 const char *ddict_errmsg(void) {
     return "";
 }

@@ -53,6 +53,10 @@ static bool is_folder(const char *text, bool folder, const unsigned char *head, 
     return folder;
 }
 
+static int64_t changed_at(const struct stat *st) {
+    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 static int file_add(struct walk *w, const char *path, uint64_t size) {
     if (VEC_ROOM(&w->file, &w->cap, w->n + 1, 1024) < 0)
         return dd_error(-ENOMEM, "out of memory");
@@ -94,6 +98,8 @@ static int entry_take(struct walk *w, int folder, const char *name, const char *
     if (fstatat(folder, name, &st, 0) < 0 ||
         (S_ISDIR(st.st_mode) && fstatat(folder, name, &own, AT_SYMLINK_NOFOLLOW) < 0))
         return plan_failed(w->p, path, strlen(path), "%s", strerror(errno));
+    if (S_ISREG(st.st_mode) && changed_at(&st) > w->p->newest)
+        w->p->newest = changed_at(&st);
     if (!S_ISDIR(st.st_mode))
         return file_add(w, path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0);
     for (int i = 0; i <= depth; i++)
@@ -233,6 +239,10 @@ static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint
 
 static int file_read(struct sink *s, int folder, const char *name, size_t len, uint64_t planned) {
     struct stat st;
+    if (the_load.wanted && sink_has(s, name, len, (int64_t)planned)) {
+        sink_advance(s, planned);
+        return 0;
+    }
     int fd = -1, rc = fstatat(folder, name, &st, 0) < 0 ? errno : 0;
     /* only a regular file is opened: opening a FIFO or a tape has side effects */
     if (rc == 0 && S_ISREG(st.st_mode)) {
@@ -242,8 +252,9 @@ static int file_read(struct sink *s, int folder, const char *name, size_t len, u
     if (rc == 0 && !S_ISREG(st.st_mode)) {
         sink_left_out(s, name, len, "no regular file");
         rc = 0;
-    } else if (rc != 0) {
-        rc = sink_failed(s, name, len, "%s", strerror(rc));
+    } else if (rc != 0 || (the_load.wanted && changed_at(&st) > the_load.newest)) {
+        rc = sink_failed(s, name, len, "%s",
+                         rc != 0 ? strerror(rc) : "it has changed since it was loaded");
         sink_advance(s, planned);
     } else {
         rc = file_bytes(s, fd, name, len, (uint64_t)st.st_size);
