@@ -1,47 +1,68 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""`ddict-load --refill=OWNERS` in a dictionary with --refill: what was removed of some managers' keys, as if they had begun anew, is put again
-from the sets' sources, this alone, and what cannot be is named."""
-import gzip
+"""What `ddict load` put is read again when a node is lost, from its sources, this alone, and what cannot be is named; and what becomes of
+sets that are replaced, removed or loaded once more."""
+import glob
 import json
 import os
 import re
 import shutil
+import stat
 import struct
 import subprocess
 import tarfile
 import tempfile
+import time
 import zipfile
 
-from cluster import BUILD, Dictionary, check
-from load_folder import LIMIT, Result, ddict, folder, loads, path, run, stored, tar_of, value, write
+import cluster
+from cluster import BUILD, check
+from load_folder import LIMIT, ddict, folder, load, loads, path, run, stored, tar_of, value, write
+from refill import Refilled
 
-TREE = ["%s/%s%d.jpg" % (c, f, i) for c in ("b", "a-c", "a", "ä") for f, n in (("", 30), ("deep/", 3)) for i in range(n)]
-LOADER = os.path.join(BUILD, "ddict-load")
-REPLICATED = ("('ddict.set'", "('ddict.refill'")
+TREE = ["%s/%s%d.jpg" % (c, f, i) for c in ("b", "a-c", "a", "\u00e4") for f, n in (("", 30), ("deep/", 3)) for i in range(n)]
+SAID, TRACE = path("said"), path("trace")
+DESCRIBES = ("('ddict.set'", "('ddict.refill'")
 
 
-def dictionary(**kw):
-    return Dictionary(**dict({"nodes": 3, "managers": 5, "mem": "160M", "args": ("--refill",)}, **kw))
+def child_shown():
+    """ddictd finds its command beside itself: here one that keeps what the child says, and what it reads while there is a file TRACE."""
+    bin = path("bin")
+    os.mkdir(bin)
+    shutil.copy(os.path.join(BUILD, "ddictd"), bin)
+    with open(os.path.join(bin, "ddict"), "w") as f:
+        f.write("""#!/bin/sh
+case $* in *--refill*) ;; *) exec '%s/ddict' "$@" ;; esac
+[ ! -e '%s' ] || trace='strace -f -qq -e trace=openat,pread64,read -o %s'
+$trace '%s/ddict-load' "$2" "$3" "$4" "$5" >'%s'.$$
+code=$?
+cat '%s'.$$
+exit $code
+""" % (BUILD, TRACE, TRACE, BUILD, SAID, SAID))
+    os.chmod(os.path.join(bin, "ddict"), stat.S_IRWXU)
+    cluster.DDICTD = os.path.join(bin, "ddictd")
+
+
+def dictionary(nodes=3, **kw):
+    return Refilled(nodes=nodes, **kw)
 
 
 def listed(d):
     """By key as `ddict ls` shows it: its manager and size."""
-    r = ddict(d, "ls", "-l", "--json")
+    r = ddict(d, "ls", "-l", "--json", node=d.left()[0])
     check(r.code == 0, r)
     return {k["key"]: (k["manager"], k["bytes"]) for k in json.loads(r.out)}
 
 
 def literal_get(d, key):
-    p = subprocess.run([os.path.join(BUILD, "ddict"), "get", "--raw", "--literal", key], env=d.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
-    check(p.returncode == 0, "%s: %s" % (key, p.stderr.decode()))
-    return p.stdout
+    p = subprocess.run([os.path.join(BUILD, "ddict"), "get", "--raw", "--literal", key], env=d.env(d.left()[0]), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
+    return p.stdout if p.returncode == 0 else None
 
 
 def values(d):
     """What all str keys have, as `ddict save --files` writes it."""
     to = tempfile.mkdtemp(dir=folder)
-    r = ddict(d, "save", "--files", to)
+    r = ddict(d, "save", "--files", to, node=d.left()[0])
     check(r.code == 0, r)
     found = {}
     for at, _, names in os.walk(to):
@@ -52,50 +73,39 @@ def values(d):
     return found
 
 
-def lose(d, *owners, most=60):
-    """Remove all keys of these managers; them, and for some of them, all parts of descriptions among them, their values."""
-    there = listed(d)
-    lost = [k for k, (m, _) in there.items() if m in owners]
-    check(lost, "the managers %r have nothing" % (owners,))
-    some = [k for k in lost if k.startswith(REPLICATED)] + [k for k in lost if not k.startswith(REPLICATED)][:most]
-    was = dict.fromkeys(lost)
-    was.update((k, literal_get(d, k)) for k in some)
-    r = ddict(d, "rm", "--literal", *lost)
-    check(r.code == 0, r)
-    return was
+def lose(d, node, trace=False):
+    """A node, and its keys with it; when that is over: what was there (by key: its manager and size), what the children said (by set), and the
+    keys that were lost."""
+    before = listed(d)
+    for name in glob.glob(SAID + ".*") + [TRACE]:
+        if os.path.exists(name):
+            os.remove(name)
+    if trace:
+        open(TRACE, "w").close()
+    owners = {m for m in range(d.n) if d.stats(d.left()[0])[m]["pid"] in d.pids_of(node)}
+    d.lose(node)
+    d.wait_refilled(node, 60)
+    sets = {}
+    for name in glob.glob(SAID + ".*"):
+        with open(name) as f:
+            sets.update((s["set"], s) for s in json.load(f).get("sets", ()) if s["lost"] or s["set"] not in sets)
+    return before, sets, [k for k, (m, _) in before.items() if m in owners]
 
 
-def refill(d, *owners, code=0, trace=None):
-    argv = ["strace", "-f", "-qq", "-e", "trace=openat,pread64,read", "-o", trace] if trace else []
-    p = subprocess.run([*argv, LOADER, "--refill=" + ",".join(map(str, owners)), "--name=" + d.name], env=d.env(), cwd="/", stdin=subprocess.DEVNULL,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
-    r = Result(p.returncode, p.stdout.decode(), p.stderr.decode())
-    check(r.code == code and r.json, "ddict-load --refill: %r" % r)
-    return r.json
+def items(lost, prefix=""):
+    return [k for k in lost if not k.startswith(DESCRIBES) and k.startswith("'" + prefix)]
 
 
-def sets_of(j):
-    return {s["set"]: s for s in j["sets"]}
-
-
-def same(d, lost):
-    for key, data in lost.items():
-        check(data is None or literal_get(d, key) == data, "%s is not what it was" % key)
-
-
-def items(lost):
-    return [k for k in lost if not k.startswith(REPLICATED)]
-
-
-def of_set(lost, prefix):
-    return [k for k in items(lost) if k.startswith("'" + prefix)]
+def same(d, was, keys):
+    for key in keys:
+        check(literal_get(d, key) == was[key], "%s is not what it was" % key)
 
 
 def every_kind_is_put_again():
     for name in TREE:
         write("tree/" + name, value(name))
     members = [(name, value(name)) for name in TREE]
-    tar_of("t.tar", members + [("a/link.jpg", b"", tarfile.LNKTYPE, TREE[0]), (TREE[5], value(TREE[6]))])
+    tar_of("t.tar", members + [("a/link.jpg", b"", tarfile.LNKTYPE, TREE[0]), (TREE[5], value(TREE[6])[:1].ljust(len(value(TREE[5])), b"2"))])
     tar_of("t.tar.gz", members, "w:gz")
     tar_of("n01.tar", members[:40])
     with tarfile.open(path("inner.tar"), "w") as tar:
@@ -111,60 +121,48 @@ def every_kind_is_put_again():
     write("i-idx3-ubyte", struct.pack(">IIII", 0x803, 80, 4, 5) + bytes(i % 251 for i in range(80 * 20)))
     write("i-idx1-ubyte", struct.pack(">II", 0x801, 80) + bytes(i % 10 for i in range(80)))
     sources = ("tree", "t.tar", "t.tar.gz", "inner.tar", "t.zip", "x.fasta", "a.npy", "i-idx3-ubyte")
-    with dictionary() as d:
+    with dictionary(4) as d:
         for s in sources:
-            loads(d, s, "--prefix=%s/" % s)
-        loads(d, "lines.txt", "more.txt")  # its keys are the ints
+            loads(d, s, "--prefix=%s/" % s, node=3)
+        loads(d, "lines.txt", "more.txt", node=3)  # its keys are the ints
         before, was = listed(d), values(d)
         check(len(was) > 600, "%d values" % len(was))
-        for owners in ((1,), (0, 3), (2, 4)):
-            lost = lose(d, *owners, most=10)
-            j = refill(d, *owners)
-            check(j["items"] == len(items(lost)), "%d items were lost: %r" % (len(items(lost)), j))
-            check(all("error" not in s for s in j["sets"]) and len(j["sets"]) == len(sources) + 1, j)
-            check(j["bytes"] == sum(before[k][1] for k in items(lost)), j)
+        for node in (1, 0):
+            _, sets, lost = lose(d, node)
+            check(sum(s["items"] for s in sets.values()) == len(items(lost)) + len([k for k in lost if k.isdecimal()]), sets)
+            check(len(sets) == len(sources) + 1 and all("error" not in s for s in sets.values()), sets)
+            check(sum(s["bytes"] for s in sets.values()) == sum(before[k][1] for k in lost if not k.startswith(DESCRIBES)), sets)
             check(listed(d) == before, "other keys, or at other managers")
-            same(d, lost)
             check(values(d) == was, "other values")
-        check(refill(d, 0, 1, 2, 3, 4)["items"] == 0, "nothing was lost")
-        check(loads(d, "tree", "--prefix=tree/")["already"], "the set is not the same")
+        check(loads(d, "tree", "--prefix=tree/", node=3)["already"], "the set is not the same")
         d.end()
 
 
 def what_was_not_lost_is_not_read():
+    """Of a folder only what was lost is opened; of a tar what is in one piece of 1 MiB with it is read, too."""
     if not shutil.which("strace"):
         print("# no strace")
         return
     for i in range(64):
         write("flat/%d" % i, b"%d" % i * 20000)
     tar_of("large.tar", [("%d" % i, bytes([i]) * (4 << 20)) for i in range(20)])
-    with dictionary(mem="500M") as d:  # of a folder only what was lost is read; of a tar what is in one piece of 1 MiB with it, too
-        for source, more in (("flat", 300000), ("large.tar", 20 << 20)):
+    with dictionary(mem="500M") as d:
+        for source in ("flat", "large.tar"):
             loads(d, source, "--prefix=%s/" % source)
-            lost = lose(d, 1)
-            trace = path("trace")
-            j = refill(d, 1, trace=trace)
-            check(j["items"] == len(items(lost)) > 0, j)
-            same(d, lost)
-            with open(trace) as f:
-                read = sum(int(n) for n in re.findall(r"(?:pread64|read)\(.*= (\d+)$", f.read(), re.M))
-            every = sum(b for k, (_, b) in listed(d).items() if k.startswith("'%s/" % source))
-            check(read < j["bytes"] + more < 0.9 * every, "%s: %d bytes were read for %d of %d" % (source, read, j["bytes"], every))
-            check(ddict(d, "rm", "--all").code == 0, "rm --all")
-        d.end()
-    write("one/1", b"1")
-    with dictionary() as d:  # a set that lost nothing: its source is not even looked for
-        loads(d, "one", "--prefix=one/")
-        shutil.rmtree(path("one"))
-        (owner,) = [m for k, (m, _) in listed(d).items() if k == "'one/1'"]
-        j = refill(d, *[m for m in range(5) if m != owner])
-        check(j["sets"] == [{"set": "one", "items": 0, "bytes": 0, "lost": 0}], j)
-        check("No such file" in refill(d, owner, code=1)["sets"][0]["error"], "a source that is gone")
+        before, sets, lost = lose(d, 1, trace=True)
+        check(len(sets) == 2 and all("error" not in s for s in sets.values()), sets)
+        with open(TRACE) as f:
+            text = f.read()
+        read = sum(int(n) for n in re.findall(r"(?:pread64|read)\(.*= (\d+)$", text, re.M))
+        every = sum(b for _, b in before.values())
+        check(read < sum(s["bytes"] for s in sets.values()) + (20 << 20) < 0.9 * every, "%d bytes were read for %r of %d" % (read, sets, every))
+        opened = len(re.findall(r"openat\(\d+, \"\d+\",", text))
+        check(opened == len(items(lost, "flat/")) < 60, "%d files were opened" % opened)
         d.end()
 
 
 def sources_that_changed_are_refused():
-    for i in range(40):
+    for i in range(60):
         write("dir/%d" % i, b"%d" % i * 100)
     tar_of("s.tar", [("%d" % i, b"%d" % i * 100) for i in range(40)])
     write("s.txt", b"".join(b"line %d\n" % i for i in range(100)))
@@ -172,37 +170,46 @@ def sources_that_changed_are_refused():
     with dictionary() as d:
         for s in ("dir", "s.tar", "s.txt", "gone.tar"):
             loads(d, s, "--prefix=%s/" % s)
-        lost = lose(d, 2)
+        was = {k: literal_get(d, k) for k in listed(d) if not k.startswith(DESCRIBES)}
+        time.sleep(0.02)  # files of a folder are told apart by when they were changed
         tar_of("s.tar", [("%d" % i, b"%d" % (i + 1) * 100) for i in range(41)])
         os.remove(path("gone.tar"))
-        changed = [k for k in of_set(lost, "dir/")][0]
-        write("dir/" + changed.strip("'").split("/")[1], b"another size")
-        j = refill(d, 2, code=1)
-        s = sets_of(j)
-        check("has changed since it was loaded" in s["s.tar"]["error"] and s["s.tar"]["items"] == 0, j)
-        check("gone.tar" in s["gone.tar"]["error"] and s["gone.tar"]["items"] == 0, j)
-        check("another size than when it was loaded" in s["dir"]["error"] and s["dir"]["items"] == s["dir"]["lost"] - 1, j)
-        check("error" not in s["s.txt"] and s["s.txt"]["items"] == len(of_set(lost, "s.txt/")), j)
+        lost = items([k for k, (m, _) in listed(d).items() if m == 1], "dir/")
+        names = [k.strip("'") for k in lost[:2]]
+        write(names[0], b"another size")
+        write(names[1], was["'%s'" % names[1]][::-1])  # the same size
+        write("dir/new", b"a file that came")
+        _, s, lost = lose(d, 1)
+        check("has changed since it was loaded" in s["s.tar"]["error"] and s["s.tar"]["items"] == 0, s)
+        check("gone.tar" in s["gone.tar"]["error"] and s["gone.tar"]["items"] == 0, s)
+        check("it has changed since it was loaded" in s["dir"]["error"] and s["dir"]["items"] == s["dir"]["lost"] - 2 > 0, s)
+        check("error" not in s["s.txt"] and s["s.txt"]["items"] == len(items(lost, "s.txt/")), s)
         there = listed(d)
-        check(not [k for k in of_set(lost, "s.tar/") if k in there] and changed not in there, "something of a changed source was put")
-        same(d, {k: v for k, v in lost.items() if k in of_set(lost, "s.txt/") or k in of_set(lost, "dir/") and k != changed})
-        same(d, {k: v for k, v in lost.items() if k.startswith(REPLICATED)})
+        check(not [k for k in items(lost, "s.tar/") if k in there] and not [n for n in names if "'%s'" % n in there], "something of a changed source was put")
+        same(d, was, [k for k in items(lost, "dir/") if k.strip("'") not in names] + items(lost, "s.txt/"))
+        check(not [k for k in lost if k.startswith(DESCRIBES) and k not in there], "a description was not put again")
         d.end()
 
 
-def what_is_there_counts_and_of_two_sets_the_later():
-    tar_of("one.tar", [("%d" % i, b"one %d" % i) for i in range(60)])
+def of_two_sets_the_later_counts():
+    """Also where it cannot be read again: the older one's values are not what was there."""
+    members = {"%d" % i: b"one %d" % i for i in range(60)}
+    tar_of("one.tar", list(members.items()))
     tar_of("two.tar", [("%d" % i, b"the second %d" % i) for i in range(0, 60, 2)])
+    tar_of("three.tar", [("%d" % i, b"1ne %d" % i) for i in range(1, 60, 2)])  # of the size that the first one's have
     with dictionary() as d:
         loads(d, "one.tar", "--prefix=k/", "--set=one")
         loads(d, "two.tar", "--prefix=k/", "--set=two", "--replace")
-        lost = lose(d, 0)
-        mine = [k for k in of_set(lost, "k/")][0]
-        check(ddict(d, "put", mine.strip("'"), "a program's").code == 0, "put")
-        j = refill(d, 0)
-        check(j["items"] == len(of_set(lost, "k/")) - 1, j)
-        same(d, {k: v for k, v in lost.items() if k != mine})
-        check(literal_get(d, mine) == b"a program's", "the program's value was replaced")
+        loads(d, "three.tar", "--prefix=k/", "--set=three", "--replace")
+        was = {k: literal_get(d, k) for k in listed(d)}
+        os.remove(path("three.tar"))
+        _, sets, lost = lose(d, 1)
+        odd = [k for k in items(lost) if int(k.strip("'").split("/")[1]) % 2]
+        there = listed(d)
+        check("error" in sets["three"] and odd and not [k for k in odd if k in there], "an older set's value was put: %r" % sets)
+        same(d, was, [k for k in items(lost) if k not in odd])
+        check("error" not in sets["two"] and sets["one"]["lost"] == 0, sets)
+        tar_of("three.tar", [("%d" % i, b"1ne %d" % i) for i in range(1, 60, 2)])
         d.end()
 
 
@@ -215,48 +222,82 @@ def sets_of_others_are_named():
         d.end()
     with dictionary() as d:
         check(ddict(d, "restore", path("saved")).code == 0, "restore")
-        lost = lose(d, 1)
-        j = refill(d, 1, code=1)
-        s = sets_of(j)
-        check("it was restored" in s["r"]["error"] and j["items"] == 0, j)
-        check("not put by `ddict load`" in s["python"]["error"], j)
+        check(not [k for k in listed(d) if k.startswith("('ddict.refill'")], "copies of another dictionary were restored")
+        _, s, lost = lose(d, 1)
+        for name, why in (("r", "it was restored"), ("python", "not put by `ddict load`")):
+            check(name not in s or why in s[name].get("error", "") or "its description was lost" in s[name]["error"], s)
+        check(any("it was restored" in x.get("error", "") or "not put by" in x.get("error", "") for x in s.values()), s)
         check(not [k for k in items(lost) if k in listed(d)], "what may have been changed was read")
         d.end()
 
 
-def a_set_is_replaced_with_its_copies():
+def a_set_is_replaced_and_removed_whole():
     tar_of("a.tar", [("%d" % i, b"a%d" % i) for i in range(60)])
     tar_of("b.tar", [("%d" % i, b"b%d" % i) for i in range(50)])
-    with dictionary() as d, dictionary(nodes=2, managers=2, mem="64M") as two, Dictionary(mem="64M") as plain:
+    with dictionary(4) as d, dictionary(2) as two, cluster.Dictionary(mem="64M") as plain:
         for one in (d, two, plain):
             loads(one, "a.tar", "--prefix=s/")
         copies = [k for k in listed(d) if k.startswith("('ddict.refill'")]
         check(len(copies) == 2 * 3, "copies: %r" % copies)  # of the head, the keys and the sizes (no folders: no labels)
-        at = {k: m % 3 for k, (m, _) in listed(d).items() if k.startswith(REPLICATED)}
+        at = {k: m % 4 for k, (m, _) in listed(d).items() if k.startswith(DESCRIBES)}
         for what, piece in (("set", "('ddict.set', 's')"), ("keys", "('ddict.set', 's', 'keys', 0)"), ("sizes", "('ddict.set', 's', 'sizes', 0)")):
             nodes = [at[k] for k in at if k == piece or k.startswith("('ddict.refill', 's', '%s'" % what)]
-            check(sorted(nodes) == [0, 1, 2], "%s is on the nodes %r" % (what, nodes))
+            check(len(set(nodes)) == len(nodes) == 3, "%s is on the nodes %r" % (what, nodes))
         check(len([k for k in listed(two) if k.startswith("('ddict.refill'")]) == 3, "copies on two nodes")
         check(not [k for k in listed(plain) if k.startswith("('ddict.refill'")], "copies without --refill")
         check("refill" not in json.loads(stored(plain, "ddict.set", "s")), "the description without --refill")
-        loads(d, "b.tar", "--prefix=s/", "--replace")
-        lost = lose(d, 0, 1)
-        j = refill(d, 0, 1)
-        check(j["items"] == len([k for k in items(lost) if int(k.strip("'").split("/")[1]) < 50]), j)
-        check(json.loads(stored(d, "ddict.set", "s"))["items"] == 50, "the description of the set that was replaced")
+        for what in (["rm", "s/1"], ["put", "s/1", "x"], ["rm", "--literal", "('ddict.set', 's')"]):
+            r = ddict(d, *what)
+            check(r.code == 1 and ("rm --set" in r.err if what[0] == "rm" else "data set" in r.err), "%r: %r" % (what, r))
+        check(ddict(plain, "rm", "s/1").code == 0, "rm without --refill")
+        loads(d, "b.tar", "--prefix=s/", "--replace", node=3)
+        check(len(items(listed(d))) == 50, "what the new set has not is there: %r" % items(listed(d)))
+        was = {k: literal_get(d, k) for k in listed(d)}
+        _, sets, lost = lose(d, 1)
+        check(sets["s"]["items"] == len(items(lost)) and "error" not in sets["s"], sets)
+        same(d, was, lost)
+        loads(d, "a.tar", "--prefix=s/", "--set=other", "--replace", node=3)
+        for one, code in ((d, 0), (plain, 0), (d, 3)):
+            r = ddict(one, "rm", "--set=s", node=one.left()[-1])
+            check(r.code == code, r)
+        check(not listed(plain), listed(plain))
+        there = listed(d)
+        check(not [k for k in there if "'s'" in k] and not items(there, "s/1'"), there)  # with the items that both have
+        _, sets, lost = lose(d, 2)
+        check(list(sets) == ["other"], sets)
         d.end()
         two.end()
-        plain.end()
+
+
+def the_same_load_reads_what_is_missing():
+    tar_of("late.tar", [("%d" % i, b"%d" % i * 50) for i in range(60)])
+    with dictionary() as d:
+        loads(d, "late.tar", "--prefix=l/")
+        was = {k: literal_get(d, k) for k in listed(d)}
+        os.rename(path("late.tar"), path("away"))
+        _, sets, lost = lose(d, 1)
+        check("error" in sets["l"] and items(lost) and not [k for k in items(lost) if k in listed(d)], sets)
+        r = load(d, "late.tar", "--prefix=l/")
+        check(r.code == 1, r)
+        os.rename(path("away"), path("late.tar"))
+        j = loads(d, "late.tar", "--prefix=l/")
+        check(j["already"] and j["there"] == 60 - len(items(lost)), j)
+        same(d, was, lost)
+        check(loads(d, "late.tar", "--prefix=l/")["there"] == 60, "it was read twice")
+        loads(d, "late.tar", "--prefix=anew/")  # and a new one
+        check(len(items(listed(d), "anew/")) == 60, "a new set")
+        d.end()
 
 
 def wrong_words_are_named():
-    with dictionary(nodes=2, managers=2, mem="64M") as d:
-        check("no manager that owns keys" in refill(d, 7, code=1)["error"], "manager 7")
-        check("no manager that owns keys" in refill(d, "x", code=1)["error"], "manager x")
-        check(refill(d, 0, 1)["sets"] == [], "an empty dictionary")
+    with dictionary(2) as d:
+        for word in ("7", "x"):
+            p = subprocess.run([os.path.join(BUILD, "ddict-load"), "--refill=" + word, "--name=" + d.name], env=d.env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=LIMIT)
+            check(p.returncode == 1 and "no manager that owns keys" in json.loads(p.stdout)["error"], p.stdout)
         d.end()
 
 
 if __name__ == "__main__":
-    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, what_is_there_counts_and_of_two_sets_the_later,
-         sets_of_others_are_named, a_set_is_replaced_with_its_copies, wrong_words_are_named])
+    child_shown()
+    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, of_two_sets_the_later_counts,
+         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, wrong_words_are_named])
