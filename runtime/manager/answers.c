@@ -100,6 +100,8 @@ int request_reserve(struct requester *a, const struct msg *m, const uint8_t *key
         e = DDICT_EFULL;
     }
     a->room_since = 0;
+    if (e == 0 && m->flags & MSGF_LOADED && a->m->setup->refill)
+        store_mark_loaded(ref);
     return e == -EAGAIN ? manager_waits_for_room(a->m) : e;
 }
 

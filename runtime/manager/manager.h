@@ -113,6 +113,7 @@ struct manager_setup {
     uint32_t id, managers, node_id, nodes; /* id of a shadow: of its owner */
     bool survives; /* the dictionary goes on when a node is lost (PROTOCOL 13) */
     bool copies;   /* ... as there are two copies of all */
+    bool refill;   /* ... or as keys that are lost can be read again: what can be is sealed */
     bool shadow;   /* it holds the copy of manager `id`, and serves nobody until SUP_MAP says so */
     /* of a shadow that is made behind the start: its arena is new, and its primary copies all to it.
      * It knows no row of the map before SUP_MAP; its later lives are such, too */

@@ -230,6 +230,8 @@ static int value_reserve(struct replica_in *in, const struct msg *r, const uint8
     if (e == -EAGAIN)
         return manager_waits_for_room(m);
     in->since = in->scan = 0;
+    if (e == 0 && r->flags & MSGF_LOADED)
+        store_mark_loaded(&in->ref);
     return e;
 }
 

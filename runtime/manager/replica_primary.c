@@ -178,6 +178,8 @@ static bool value_send(struct replica_primary *p, struct msg *r, const void *key
     const struct item *it = ref->item;
     r->val_len = item_len(it);
     r->tag = it->tag;
+    if (item_is_loaded(it))
+        r->flags |= MSGF_LOADED;
     if (r->val_len == 0)
         return repl_send(p, r, key, NULL, 0, NULL, NULL);
     if (!item_away(it) && r->key_len + r->val_len <= COPIED_MOST)
@@ -201,7 +203,7 @@ static bool value_send(struct replica_primary *p, struct msg *r, const void *key
         primary_end(p, -ENOMEM);
         return false;
     }
-    r->flags = MSGF_STREAM;
+    r->flags |= MSGF_STREAM;
     return repl_send(p, r, key, NULL, 0, NULL, NULL);
 }
 

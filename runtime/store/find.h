@@ -199,8 +199,8 @@ FIND_INLINE int find_item(const struct arena_view *a, uint64_t off, uint64_t h, 
 FIND_INLINE const void *find_value(const struct item *item, size_t key_len) {
     uintptr_t behind = (uintptr_t)item + sizeof *item + key_len;
     uintptr_t guess = (behind + 63) & ~(uintptr_t)63;
-    return __builtin_expect(behind + item->pad == guess, 1) ? (const void *)guess
-                                                            : item_value_behind(item, key_len);
+    return __builtin_expect(behind + item_pad(item) == guess, 1) ? (const void *)guess
+                                                                 : item_value_behind(item, key_len);
 }
 /*
  * As find_item(), in fewer steps, for find_fast(): the key decides, and the value's end must lie in

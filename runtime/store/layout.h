@@ -6,6 +6,7 @@
 
 #include <base/defaults.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -166,11 +167,13 @@ struct item {
     uint64_t val_len;
     uint32_t key_len; /* 1..65536 */
     uint8_t tag;      /* the user's (DDICT_TAG) */
-    uint8_t pad;      /* bytes between key and value */
+    uint8_t pad;      /* bytes between key and value; ITEM_LOADED */
     uint16_t check;
     uint8_t key[];
 };
 _Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
+#define ITEM_PAD    63u          /* of pad: these bytes */
+#define ITEM_LOADED 128u         /* in pad: it is sealed, as it can be read again (PROTOCOL 13) */
 #define ITEM_CACHED (1ull << 63) /* in version: of another manager (I17) */
 #define ITEM_QUEUE  (1ull << 62) /* the record of a queue (LAYOUT 12) */
 /* a value behind the first of its key; the rest of version is its number */
@@ -229,6 +232,13 @@ static inline uint16_t item_check(const struct item *i) {
     return (uint16_t)((~x * 0x9e3779b97f4a7c15ull) >> 48);
 }
 
+static inline uint64_t item_pad(const struct item *i) {
+    return i->pad & ITEM_PAD;
+}
+static inline bool item_is_loaded(const struct item *i) {
+    return i->pad & ITEM_LOADED;
+}
+
 /* Offset of the value from the start of an item at arena offset off. */
 static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t val_len) {
     uint64_t align = val_len >= DD_VALUE_ALIGN_MIN ? 64 : 16;
@@ -238,7 +248,7 @@ static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t va
 
 /* The value of an item; key_len is its. */
 static inline const void *item_value_behind(const struct item *i, uint64_t key_len) {
-    return (const uint8_t *)i + (sizeof *i + key_len) + i->pad;
+    return (const uint8_t *)i + (sizeof *i + key_len) + item_pad(i);
 }
 static inline const void *item_value(const struct item *i) {
     return item_value_behind(i, i->key_len);
@@ -249,7 +259,7 @@ static inline const struct item_away *item_away(const struct item *i) {
 }
 /* Bytes that an item takes in its block: header, key and what is behind it. */
 static inline uint64_t item_bytes(const struct item *i) {
-    return sizeof *i + i->key_len + i->pad +
+    return sizeof *i + i->key_len + item_pad(i) +
            (i->val_len & ITEM_AWAY ? away_bytes(item_len(i)) : i->val_len);
 }
 

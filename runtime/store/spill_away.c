@@ -41,7 +41,7 @@ int head_make(struct store *s, uint32_t key_len, uint64_t val_len, uint8_t tag, 
                           .key_len = key_len,
                           .tag = tag,
                           .pad = (uint8_t)head_pad(key_len)};
-    struct item_away *away = (struct item_away *)(void *)(item->key + key_len + item->pad);
+    struct item_away *away = (struct item_away *)(void *)(item->key + key_len + item_pad(item));
     away->off = to;
     return 0;
 }

@@ -75,6 +75,7 @@ static bool block_choose(struct store *s, struct batch *b, uint64_t off) {
     struct item *head = arena_at(s, to);
     head->version = item->version;
     head->hash = item->hash;
+    head->pad |= item->pad & ITEM_LOADED;
     memcpy(head->key, item->key, item->key_len);
     head->check = item_check(head);
     if (store_pin(s, off) < 0) { /* the block must not be freed while it is read */
@@ -129,7 +130,7 @@ static void batch_run(struct spill_job *j) {
         const struct item *item = arena_at(s, b->move[i].from);
         struct item *head = arena_at(s, b->move[i].to);
         struct item_away *away =
-            (struct item_away *)(void *)(head->key + head->key_len + head->pad);
+            (struct item_away *)(void *)(head->key + head->key_len + item_pad(head));
         for (uint64_t at = 0, n; at < item->val_len && j->rc == 0; at += n) {
             n = item->val_len - at < DD_SPILL_STEP ? item->val_len - at : DD_SPILL_STEP;
             j->rc = write_summed(s, away, (const uint8_t *)item_value(item) + at, at, n);

@@ -74,7 +74,8 @@ static void fill_run(struct spill_job *j) {
     struct spill_fill *f = (struct spill_fill *)(void *)j;
     struct store *s = f->s;
     struct item *item = arena_at(s, f->off);
-    struct item_away *away = (struct item_away *)(void *)(item->key + item->key_len + item->pad);
+    struct item_away *away =
+        (struct item_away *)(void *)(item->key + item->key_len + item_pad(item));
     uint64_t n = f->upto - f->written, page = page_size(), done = f->written & ~(page - 1);
     j->rc = file_prepare(s, away->off - s->header->file_size + f->len);
     f->grew = j->rc < 0;

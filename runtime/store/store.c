@@ -98,7 +98,7 @@ static void ref_fill(struct store *s, uint64_t off, struct store_ref *ref) {
     ref->item = arena_at(s, off);
     ref->value = ref->item->val_len & ITEM_AWAY
                      ? NULL
-                     : ref->item->key + ref->item->key_len + ref->item->pad;
+                     : ref->item->key + ref->item->key_len + item_pad(ref->item);
     ref->fill = NULL;
 }
 
@@ -204,6 +204,11 @@ int store_reserve_again(struct store *s, const void *key, uint32_t key_len, uint
         store_abort(s, ref);
     s->leases.wait = NULL;
     return rc;
+}
+
+void store_mark_loaded(struct store_ref *ref) {
+    ref->item->pad |= ITEM_LOADED;
+    ref->item->check = item_check(ref->item);
 }
 
 uint64_t store_room_made(const struct store *s) {

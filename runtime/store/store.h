@@ -106,6 +106,8 @@ void store_reserve_late(struct store *s);
 /* The same, never in the spill. */
 int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uint64_t val_len,
                          uint8_t tag, struct store_ref *ref);
+/* The item is sealed from its commit on: its manager refuses whoever would change it. */
+void store_mark_loaded(struct store_ref *ref);
 void store_abort(struct store *s, struct store_ref *ref);
 
 enum store_mode { STORE_ANY = 0, STORE_NEW = 1, STORE_EXISTING = 2 };

@@ -72,7 +72,7 @@ static const struct msg_rule {
     [MSG_CTL_PRIMARY_LOST] = {"CTL_PRIMARY_LOST", ANY, MSGF_LAST},
     [MSG_CTL_REFILLED] = {"CTL_REFILLED", ANY, MSGF_LAST},
     [MSG_SYNC] = {"SYNC", NONE, MSGF_NEW},
-    [MSG_REPL] = {"REPL", CHANGE, MSGF_STREAM},
+    [MSG_REPL] = {"REPL", CHANGE, MSGF_STREAM | MSGF_LOADED},
     [MSG_ACK] = {"ACK", NONE, 0},
     [MSG_HOLD] = {"HOLD", NONE, 0},
     [MSG_FREEZE] = {"FREEZE", NONE, 0},

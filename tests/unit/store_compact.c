@@ -240,7 +240,7 @@ START_TEST(what_can_not_move_is_not_moved_and_full_is_said_soon) {
         char key[32];
         uint32_t len = key_name(key, key_of(1, n));
         ck_assert_int_eq(store_reserve(box.s, key, len, KIB, 9, &open[n]), 0);
-        value_fill(open[n].value, KIB, n);
+        ref_fill_in(&open[n], KIB, n);
         for (uint64_t i = 0; i < 15; i++)
             put(key_of(2, n * 15 + i), KIB, 1);
     }

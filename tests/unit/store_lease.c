@@ -362,7 +362,7 @@ static int put_again(uint64_t k, uint64_t len, unsigned *waited) {
     }
     if (rc < 0)
         return rc;
-    value_fill(ref.value, len, k);
+    ref_fill_in(&ref, len, k);
     if ((rc = store_commit(box.s, &ref, STORE_ANY, NULL)) < 0)
         store_abort(box.s, &ref);
     return rc;

@@ -445,7 +445,7 @@ START_TEST(a_value_for_the_spill_alone_is_there_when_the_disk_has_it) {
     gate = 1;
     ck_assert_int_eq(store_reserve(box.s, "key", 3, 20 * MIB, 9, &ref), 0);
     ck_assert_ptr_nonnull(ref.fill);
-    value_fill(ref.value, 20 * MIB, 3);
+    ref_fill_in(&ref, 20 * MIB, 3);
     int rc = 0;
     for (uint64_t got = MIB; got < 20 * MIB && rc == 0; got += MIB)
         rc = store_fill(box.s, &ref, got);
@@ -474,7 +474,7 @@ START_TEST(a_value_for_the_spill_alone_is_there_when_the_disk_has_it) {
     store_read_end(r);
     ck_assert_int_eq(store_commit(box.s, &ref, STORE_ANY, NULL), 0);
     ck_assert_int_eq(store_find(box.s, "key", 3, &ref), 0);
-    ck_assert(item_away(ref.item));
+    ck_assert(item_away(ref.item) && item_is_loaded(ref.item));
     ck_assert_uint_eq(by_loop, 0);
 }
 END_TEST
