@@ -49,6 +49,13 @@ struct request {
     uint64_t hash;          /* of the key, if the key decides the owner */
 };
 
+/* --- sealed: an item that was put with LOADED is changed by those with LOADED alone --- */
+static bool is_sealed(const struct manager *m, const struct msg *req, const void *key) {
+    struct store_ref there;
+    return m->setup->refill && !(req->flags & MSGF_LOADED) &&
+           store_find(m->store, key, req->key_len, &there) == 0 && item_is_loaded(there.item);
+}
+
 /* --- with a backup: changes in flight --- */
 /* It waits for a change of its key before it, or was refused for want of memory. */
 static bool waits_behind(struct requester *a, const struct request *q) {
@@ -88,6 +95,11 @@ static int put_sent(struct requester *a, const struct msg *req, struct store_ref
 }
 
 /* --- put --- */
+/* Why its key, as it is now, lets no such value in; or 0. */
+static int put_judge(const struct manager *m, const struct msg *req, const void *key) {
+    return !(req->flags & MSGF_NEW) && is_sealed(m, req, key) ? DDICT_ESEALED : 0;
+}
+
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
                     uint64_t began) {
     struct manager *m = a->m;
@@ -98,14 +110,19 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
     }
     if (m->flights && put_waits(a, req, ref, began))
         return;
+    bool judged = m->flights && flight_commits(m, req);
+    int e = judged ? 0 : put_judge(m, req, ref->item->key);
+    if (e < 0) {
+        put_failed(a, req, ref, e);
+        return;
+    }
     if (req->flags & MSGF_APPEND && queue_append(a, req, ref, began))
         return;
     uint64_t version = 0, hash = ref->item->hash;
     enum store_mode mode = req->flags & MSGF_NEW        ? STORE_NEW
                            : req->flags & MSGF_EXISTING ? STORE_EXISTING
                                                         : STORE_ANY;
-    int e = m->flights ? put_sent(a, req, ref, began, mode) : 0;
-    if (e > 0)
+    if (m->flights && (e = put_sent(a, req, ref, began, mode)) > 0)
         return;
     if (e == 0)
         e = store_commit(m->store, ref, mode, &version);
@@ -158,19 +175,35 @@ static int put_inline(struct requester *a, const struct request *q) {
     return TAKE_DONE;
 }
 
-static int take_put(struct requester *a, const struct request *q) {
-    if (!(q->m->flags & MSGF_STREAM))
-        return put_inline(a, q);
-    return q->m->flags & MSGF_AGAIN && a->kind == REQUESTER_PEER ? put_in_again(a, q->m, q->key)
-                                                                 : put_in_begin(a, q->m, q->key);
-}
-
 /*
  * It is refused: drop the pieces that still come. Before the answer: after it a later life would not
  * know of them.
  */
 static int put_refused(struct requester *a, const struct msg *m) {
     return m->flags & MSGF_STREAM ? put_in_pass(a, m, NULL) : TAKE_DONE;
+}
+
+/* A stream that is refused already, with what is known before its value comes. */
+static bool stream_judge(struct requester *a, const struct request *q, int *e) {
+    struct manager *m = a->m;
+    bool busy = m->flights && flights_busy(m, q->key, q->m->key_len, q->hash);
+    int why = busy || put_in_is_kept(a, q->m) ? 0 : put_judge(m, q->m, q->key);
+    if (why == 0)
+        return false;
+    *e = put_refused(a, q->m);
+    if (*e >= 0)
+        request_failed(a, q->m, why);
+    return true;
+}
+
+static int take_put(struct requester *a, const struct request *q) {
+    int e;
+    if (!(q->m->flags & MSGF_STREAM))
+        return put_inline(a, q);
+    if (stream_judge(a, q, &e))
+        return e;
+    return q->m->flags & MSGF_AGAIN && a->kind == REQUESTER_PEER ? put_in_again(a, q->m, q->key)
+                                                                 : put_in_begin(a, q->m, q->key);
 }
 
 /* --- get, pop, head --- */
@@ -183,6 +216,11 @@ static int pop_ready(struct requester *a, const struct msg *req, const void *key
                      struct stream_out **ready, bool *over) {
     struct store_ref ref;
     int e = store_find(a->m->store, key, req->key_len, &ref);
+    if (e == 0 && item_is_loaded(ref.item)) {
+        request_failed(a, req, DDICT_ESEALED);
+        *over = true;
+        return 0;
+    }
     if (e < 0 || request_placed(a, req) || flight_for_nobody(a))
         return e;
     if (!request_takes(a, req, &ref)) {
@@ -290,7 +328,9 @@ static int take_del(struct requester *a, const struct request *q) {
     uint64_t began = clock_ns();
     if (waits_behind(a, q))
         return TAKE_DONE;
-    int e = a->m->flights ? del_sent(a, q, began) : 0;
+    int e = is_sealed(a->m, m, q->key) ? DDICT_ESEALED : 0;
+    if (e == 0 && a->m->flights)
+        e = del_sent(a, q, began);
     if (e == 0)
         e = store_remove(a->m->store, q->key, m->key_len, NULL);
     if (e == DDICT_ENOKEY && a->m->anew && anew_missing(a, m, q->key, q->hash, NULL, began))

@@ -221,6 +221,7 @@ static void before(void) {
                                    .nodes = 2,
                                    .survives = true,
                                    .copies = true,
+                                   .refill = true,
                                    .shadow = true,
                                    .deal = deal,
                                    .node = "n",

@@ -233,6 +233,8 @@ static void something(uint64_t *r, uint32_t i, unsigned many) {
     snprintf(value, sizeof value, "other %u", i);
     if (type == MSG_PUT)
         flags = unit_random(r) % 2 ? MSGF_APPEND : 0;
+    if ((type == MSG_PUT || type == MSG_DEL) && unit_random(r) % 3 == 0)
+        flags |= MSGF_LOADED;
     else if (type == MSG_POP)
         flags = unit_random(r) % 4 ? 0 : MSGF_WAIT;
     if (proxy.last_id && unit_random(r) % 8 == 0)

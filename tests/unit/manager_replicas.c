@@ -334,6 +334,80 @@ START_TEST(large_values_go_in_pieces) {
 }
 END_TEST
 
+/* --- what was loaded --- */
+static bool is_loaded(struct side *s, const char *k) {
+    const struct item *it = value_of(s, k, (uint32_t)strlen(k), 0);
+    return it && item_is_loaded(it);
+}
+
+START_TEST(what_was_loaded_is_sealed) {
+    uint64_t id[9];
+    id[0] = ask(MSG_POP, MSGF_WAIT, key(0), NULL);
+    id[1] = ask(MSG_PUT, MSGF_NEW | MSGF_LOADED, key(0), "loaded");
+    quiet();
+    ck_assert(is(id[0], DDICT_ESEALED, NULL) && is(id[1], 0, NULL));
+    ck_assert(is_loaded(&primary, key(0)) && is_loaded(&backup, key(0)));
+    id[0] = ask(MSG_PUT, 0, key(0), "other");
+    id[1] = ask(MSG_PUT, MSGF_EXISTING, key(0), "other");
+    id[2] = append(key(0), "other", MSGF_WAIT, 1);
+    id[3] = ask(MSG_POP, 0, key(0), NULL);
+    id[4] = ask(MSG_DEL, 0, key(0), NULL);
+    id[5] = ask(MSG_PUT, MSGF_NEW, key(0), "other");
+    id[6] = ask(MSG_GET, 0, key(0), NULL);
+    quiet();
+    for (int i = 0; i < 5; i++)
+        ck_assert(is(id[i], DDICT_ESEALED, NULL));
+    ck_assert(is(id[5], DDICT_EEXISTS, NULL) && is(id[6], 0, "loaded"));
+    ck_assert_uint_eq(flights_open(m), 0);
+    /* by its own */
+    id[0] = ask(MSG_PUT, MSGF_LOADED, key(0), "again");
+    id[1] = ask(MSG_PUT, 0, key(0), "other");
+    id[2] = ask(MSG_DEL, MSGF_LOADED, key(0), NULL);
+    id[3] = ask(MSG_PUT, 0, key(0), "free"); /* in their order */
+    id[4] = ask(MSG_PUT, MSGF_LOADED, key(1), "loaded");
+    quiet();
+    ck_assert(is(id[0], 0, NULL) && is(id[1], DDICT_ESEALED, NULL) && is(id[2], 0, NULL));
+    ck_assert(is(id[3], 0, NULL) && is_on_both(key(0), "free") && !is_loaded(&primary, key(0)));
+    id[5] = ask(MSG_CLEAR, 0, NULL, NULL);
+    quiet();
+    ck_assert(is(id[5], 0, NULL) && is_on_both(key(1), NULL));
+    both_same();
+}
+END_TEST
+
+START_TEST(a_large_value_for_what_is_sealed_is_refused) {
+    ask(MSG_PUT, MSGF_LOADED, key(0), "loaded");
+    quiet();
+    proxy_open(&primary, 1);
+    UNTIL(proxy.up);
+    proxy_stream(id_of(1, 0), 0, key(0)); /* at once */
+    UNTIL(proxy.answers == 1);
+    ck_assert_int_eq(proxy.last.status, DDICT_ESEALED);
+    ck_assert_uint_eq(m->puts_open, 0);
+    proxy_pieces(id_of(1, 0));
+    proxy_stream(id_of(2, 1), 0, key(1)); /* or at its end, where it was loaded meanwhile */
+    UNTIL(m->puts_open == 1);
+    ask(MSG_PUT, MSGF_LOADED, key(1), "loaded");
+    quiet();
+    proxy_pieces(id_of(2, 1));
+    UNTIL(proxy.answers == 2);
+    ck_assert_int_eq(proxy.last.status, DDICT_ESEALED);
+    proxy_stream(id_of(3, 2), MSGF_LOADED, key(1));
+    proxy_pieces(id_of(3, 2));
+    UNTIL(proxy.answers == 3);
+    ck_assert(proxy.last.status == 0 && is_on_both(key(0), "loaded"));
+    uint64_t del = ask(MSG_DEL, MSGF_LOADED, key(0), NULL); /* behind a removal that is under way */
+    UNTIL_BY(alone_turn, m->flights->air);
+    proxy_stream(id_of(4, 3), 0, key(0));
+    proxy_pieces(id_of(4, 3));
+    UNTIL(proxy.answers == 4);
+    ck_assert(is(del, 0, NULL) && proxy.last.status == 0);
+    quiet();
+    ck_assert(is_loaded(&backup, key(1)) && !is_loaded(&backup, key(0)));
+    both_same();
+}
+END_TEST
+
 START_TEST(what_is_in_doubt_is_made_the_same_on_both) {
     uint64_t id[5];
     ask(MSG_PUT, 0, key(0), "old");
@@ -382,6 +456,8 @@ START_TEST(whatever_breaks_both_have_the_same) {
             flags = unit_random(&r) % 3   ? MSGF_APPEND
                     : unit_random(&r) % 2 ? 0
                                           : (unit_random(&r) % 2 ? MSGF_NEW : MSGF_EXISTING);
+        if ((type == MSG_PUT || type == MSG_DEL) && unit_random(&r) % 3 == 0)
+            flags |= MSGF_LOADED;
         if (unit_random(&r) % 200 == 0)
             ask(MSG_CLEAR, 0, NULL, NULL);
         else if (flags & MSGF_APPEND && unit_random(&r) % 2)
@@ -504,13 +580,14 @@ START_TEST(a_later_life_goes_on_with_what_was_in_flight) {
     id[5] = append(key(1), "c", MSGF_WAIT, 2);
     id[6] = ask(MSG_PUT, 0, key(2), "three");
     id[7] = ask(MSG_CLEAR, 0, NULL, NULL);
-    id[8] = ask(MSG_PUT, 0, key(3), "behind");
+    id[8] = ask(MSG_PUT, MSGF_LOADED, key(3), "behind");
     life_first(false);
     life_next();
     quiet();
     ck_assert(is(id[0], 0, NULL) && is(id[1], DDICT_EEXISTS, NULL) && is(id[2], 0, "one"));
     ck_assert(is(id[3], 0, NULL) && is(id[4], 0, NULL) && is(id[6], 0, NULL) && is(id[7], 0, NULL));
     ck_assert(is(id[8], 0, NULL) && is_on_both(key(2), NULL) && is_on_both(key(3), "behind"));
+    ck_assert(is_loaded(&primary, key(3)));
     UNTIL(answered(id[5]));
     quiet();
     both_same();
@@ -581,19 +658,18 @@ START_TEST(a_later_life_clears_again) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_replicas", before, after, a_put_is_answered_and_seen_when_the_backup_has_it,
-               what_is_asked_of_a_key_keeps_its_order, new_and_existing_are_judged_in_their_turn,
-               who_waits_for_a_key_is_served_in_order, queues_have_their_limit_and_their_order,
-               clear_waits_for_all_before_and_all_behind_for_it,
-               cancel_ends_what_waits_and_not_what_was_sent,
-               a_value_is_not_put_for_who_cancelled_while_the_limit_was_sent,
-               what_a_client_sent_is_made_when_it_is_gone, a_proxy_that_asks_again_is_answered_once,
-               after_a_promotion_a_proxy_is_answered_by_what_was_the_backup,
-               without_a_backup_all_in_flight_is_made_and_it_goes_on,
-               a_backup_that_says_nothing_is_told_of, a_backup_without_room_is_told_of,
-               large_values_go_in_pieces, what_is_in_doubt_is_made_the_same_on_both,
-               what_is_sent_again_takes_nothing_from_the_backup, whatever_breaks_both_have_the_same,
-               a_later_life_goes_on_with_what_was_in_flight,
-               a_later_life_undoes_what_nobody_asks_for_again,
-               a_later_life_undoes_what_did_not_arrive, what_a_later_life_undoes_has_no_result,
-               a_later_life_clears_again)
+UNIT_MAIN_WITH(
+    "manager_replicas", before, after, a_put_is_answered_and_seen_when_the_backup_has_it,
+    what_is_asked_of_a_key_keeps_its_order, new_and_existing_are_judged_in_their_turn,
+    who_waits_for_a_key_is_served_in_order, queues_have_their_limit_and_their_order,
+    clear_waits_for_all_before_and_all_behind_for_it, cancel_ends_what_waits_and_not_what_was_sent,
+    a_value_is_not_put_for_who_cancelled_while_the_limit_was_sent,
+    what_a_client_sent_is_made_when_it_is_gone, a_proxy_that_asks_again_is_answered_once,
+    after_a_promotion_a_proxy_is_answered_by_what_was_the_backup,
+    without_a_backup_all_in_flight_is_made_and_it_goes_on, a_backup_that_says_nothing_is_told_of,
+    a_backup_without_room_is_told_of, large_values_go_in_pieces, what_was_loaded_is_sealed,
+    a_large_value_for_what_is_sealed_is_refused, what_is_in_doubt_is_made_the_same_on_both,
+    what_is_sent_again_takes_nothing_from_the_backup, whatever_breaks_both_have_the_same,
+    a_later_life_goes_on_with_what_was_in_flight, a_later_life_undoes_what_nobody_asks_for_again,
+    a_later_life_undoes_what_did_not_arrive, what_a_later_life_undoes_has_no_result,
+    a_later_life_clears_again)

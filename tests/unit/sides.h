@@ -273,13 +273,15 @@ static inline void proxy_ask(unsigned type, unsigned flags, uint64_t id, const c
 static inline uint8_t pattern(size_t i) {
     return (uint8_t)(i * 131 + (i >> 8));
 }
-static inline void proxy_large(uint64_t id, const char *k) {
-    static uint8_t piece[DD_MSG_PIECE];
+static inline void proxy_stream(uint64_t id, unsigned flags, const char *k) {
     uint8_t payload[256];
-    struct msg r = request(MSG_PUT, MSGF_STREAM, k, NULL, payload);
+    struct msg r = request(MSG_PUT, MSGF_STREAM | flags, k, NULL, payload);
     r.id = id;
     r.val_len = LARGE;
     ck_assert_int_eq(conn_send(proxy.c, &r, payload, r.key_len, NULL, 0, NULL, NULL), 0);
+}
+static inline void proxy_pieces(uint64_t id) {
+    static uint8_t piece[DD_MSG_PIECE];
     for (uint64_t at = 0; at < LARGE;) {
         size_t n = LARGE - at < sizeof piece ? LARGE - at : sizeof piece;
         struct msg d = {
@@ -289,6 +291,10 @@ static inline void proxy_large(uint64_t id, const char *k) {
         ck_assert_int_eq(conn_send(proxy.c, &d, piece, n, NULL, 0, NULL, NULL), 0);
         at += n;
     }
+}
+static inline void proxy_large(uint64_t id, const char *k) {
+    proxy_stream(id, 0, k);
+    proxy_pieces(id);
 }
 
 /* --- the connection between them --- */
@@ -337,6 +343,7 @@ static inline int key_same(void *arg, const void *k, uint32_t len) {
     for (uint64_t n = 0; (a = value_of(s, k, len, n)); n++) {
         b = value_of(other, k, len, n);
         ck_assert_msg(b && item_len(a) == item_len(b) && a->tag == b->tag &&
+                          item_is_loaded(a) == item_is_loaded(b) &&
                           memcmp(item_value(a), item_value(b), item_len(a)) == 0,
                       "value %lu of %.*s differs", (unsigned long)n, (int)len, (const char *)k);
     }
@@ -417,6 +424,7 @@ static inline void side_prepare(struct side *s, uint32_t number) {
                                       .nodes = 2,
                                       .survives = true,
                                       .copies = true,
+                                      .refill = true,
                                       .shadow = is_shadow(&deal, number),
                                       .deal = deal,
                                       .node = "n",
