@@ -8,6 +8,7 @@
 #define DDICT_BASE_ERROR_H
 
 #include <ddict_types.h>
+
 #include <stdbool.h>
 
 #define DD_ERRMSG_MAX 512 /* bytes with the final 0 */

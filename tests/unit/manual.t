@@ -47,7 +47,7 @@ for verb in $verbs; do
         run | up) code=$(table_options $verb) ;;
         save) code=$(code_options ./ddict save | without '--keep|--no-pickles') ;;
         restore) code=$(code_options ./ddict restore | without '--files') ;;
-        load) code=$(code_options ./ddict load | without '--refill') ;;
+        load) code=$(code_options ./ddict load | without '--refill|--remove') ;;
         *) code=$(code_options ./ddict $verb) ;;
     esac
     same "ddict $verb --help and code" "$(long "$(help_options "$help")")" "$(without "$inner" <<<"$code")"
