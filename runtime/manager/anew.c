@@ -3,6 +3,7 @@
 #include "anew.h"
 
 #include "answers.h"
+#include "freeze.h"
 #include "pending.h"
 #include "supmsg.h"
 #include <base/clock.h>
@@ -34,8 +35,7 @@ struct removed { /* an element of anew.removed */
 };
 struct anew {
     enum owner_keys keys;
-    char text[NODE_NAME_MAX + 64]; /* of DDICT_ELOST */
-    bool cleared;
+    char text[NODE_NAME_MAX + 64]; /* of DDICT_EKEYLOST */
     struct hashset removed;
     size_t waiting;
     struct holds chain[HOLD_CHAINS]; /* by hash */
@@ -131,7 +131,10 @@ static void hold_run(struct manager *m, struct hold *h) {
         return;
     }
     pending_answers(&h->pending);
-    m->up->run(a, &req, h->key, h->hash, &h->ref, h->began);
+    if (m->shut && (req.type == MSG_POP || req.type == MSG_DEL)) /* of a PUT it is asked there */
+        freeze_refuse(a, &req);
+    else
+        m->up->run(a, &req, h->key, h->hash, &h->ref, h->began);
     hold_free(m, h);
 }
 
@@ -147,32 +150,45 @@ bool anew_turn(struct manager *m) {
 }
 
 /* --- keys --- */
-static bool is_known(const struct anew *w, uint64_t hash) {
+static bool is_known(const struct manager *m, uint64_t hash) {
+    const struct anew *w = m->anew;
     uint64_t h = hash ? hash : 1;
-    return w->cleared || hashset_find(&w->removed, &h);
+    return m->setup->page->cleared || hashset_find(&w->removed, &h);
 }
 
 const char *anew_lost(const struct manager *m, uint64_t hash) {
     const struct anew *w = m->anew;
-    return w && w->keys == OWNER_REFILLED && !is_known(w, hash) ? w->text : NULL;
+    return w && w->keys == OWNER_REFILLED && !is_known(m, hash) ? w->text : NULL;
 }
 
-bool anew_refills(const struct manager *m, const struct msg *req) {
-    return m->anew && m->anew->keys == OWNER_REFILLING && req->type == MSG_PUT &&
-           req->flags & MSGF_LOADED;
+bool anew_is_awaited(const struct manager *m, uint64_t hash) {
+    return m->anew && m->anew->keys == OWNER_REFILLING && !is_known(m, hash);
+}
+
+static void request_refuse(struct requester *a, const struct msg *req, struct store_ref *ref,
+                           int status, const char *text) {
+    requester_reply(a, req, status, text);
+    if (ref)
+        request_given_up(a, req, ref);
+}
+
+bool anew_holds(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
+                struct store_ref *ref, uint64_t began) {
+    if (!anew_is_awaited(a->m, hash))
+        return false;
+    if (!hold_add(a, req, key, hash, ref, began))
+        request_refuse(a, req, ref, -ENOMEM, NULL);
+    return true;
 }
 
 bool anew_missing(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
                   struct store_ref *ref, uint64_t began) {
-    struct anew *w = a->m->anew;
-    if (!w || w->keys < OWNER_REFILLING || is_known(w, hash))
-        return false;
-    if (w->keys == OWNER_REFILLING && hold_add(a, req, key, hash, ref, began))
+    if (anew_holds(a, req, key, hash, ref, began))
         return true;
-    requester_reply(a, req, DDICT_ELOST, w->text);
-    if (ref)
-        request_given_up(a, req, ref);
-    return true;
+    const char *lost = anew_lost(a->m, hash);
+    if (lost)
+        request_refuse(a, req, ref, DDICT_EKEYLOST, lost);
+    return lost;
 }
 
 void anew_put(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
@@ -204,7 +220,7 @@ void anew_cleared(struct manager *m) {
     struct anew *w = m->anew;
     if (!w || w->keys < OWNER_REFILLING)
         return;
-    w->cleared = true;
+    m->setup->page->cleared = true;
     hashset_free(&w->removed);
     all_ready(w);
 }

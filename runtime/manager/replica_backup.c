@@ -403,6 +403,7 @@ static int data_take(struct replica_in *in, const struct msg *r, const uint8_t *
 static int all_drop(struct manager *m) {
     m->setup->page->filling = true;
     m->setup->page->filled = 0;
+    m->setup->page->cleared = false;
     results_empty(m);
     store_begin(m->store, NULL);
     return store_clear(m->store);

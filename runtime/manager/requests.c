@@ -96,14 +96,27 @@ static int put_sent(struct requester *a, const struct msg *req, struct store_ref
 
 /* --- put --- */
 /* Why its key, as it is now, lets no such value in; or 0. */
-static int put_judge(const struct manager *m, const struct msg *req, const void *key) {
+static int put_judge(const struct manager *m, const struct msg *req, const void *key,
+                     uint64_t hash) {
+    if (anew_is_refill(m, req))
+        return anew_is_awaited(m, hash) ? 0 : DDICT_EEXISTS;
     return !(req->flags & MSGF_NEW) && is_sealed(m, req, key) ? DDICT_ESEALED : 0;
+}
+
+/* NEW, and whether its key was there is not known yet. */
+static bool new_waits(struct requester *a, const struct msg *req, struct store_ref *ref,
+                      uint64_t began) {
+    const struct item *it = ref->item;
+    struct store_ref there;
+    return req->flags & MSGF_NEW && !anew_is_refill(a->m, req) && anew_is_awaited(a->m, it->hash) &&
+           store_find(a->m->store, it->key, it->key_len, &there) == DDICT_ENOKEY &&
+           anew_holds(a, req, it->key, it->hash, ref, began);
 }
 
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
                     uint64_t began) {
     struct manager *m = a->m;
-    if (freeze_refuses_end(m) && !flight_is_own(m, req) && !anew_refills(m, req)) {
+    if (freeze_refuses_end(m) && !flight_is_own(m, req) && !anew_is_refill(m, req)) {
         freeze_refuse(a, req);
         request_given_up(a, req, ref);
         return;
@@ -111,11 +124,13 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
     if (m->flights && put_waits(a, req, ref, began))
         return;
     bool judged = m->flights && flight_commits(m, req);
-    int e = judged ? 0 : put_judge(m, req, ref->item->key);
+    int e = judged ? 0 : put_judge(m, req, ref->item->key, ref->item->hash);
     if (e < 0) {
         put_failed(a, req, ref, e);
         return;
     }
+    if (!judged && new_waits(a, req, ref, began))
+        return;
     if (req->flags & MSGF_APPEND && queue_append(a, req, ref, began))
         return;
     uint64_t version = 0, hash = ref->item->hash;
@@ -187,7 +202,7 @@ static int put_refused(struct requester *a, const struct msg *m) {
 static bool stream_judge(struct requester *a, const struct request *q, int *e) {
     struct manager *m = a->m;
     bool busy = m->flights && flights_busy(m, q->key, q->m->key_len, q->hash);
-    int why = busy || put_in_is_kept(a, q->m) ? 0 : put_judge(m, q->m, q->key);
+    int why = busy || put_in_is_kept(a, q->m) ? 0 : put_judge(m, q->m, q->key, q->hash);
     if (why == 0)
         return false;
     *e = put_refused(a, q->m);
@@ -327,6 +342,9 @@ static int take_del(struct requester *a, const struct request *q) {
     const struct msg *m = q->m;
     uint64_t began = clock_ns();
     if (waits_behind(a, q))
+        return TAKE_DONE;
+    /* else it could come back when its source is read */
+    if (m->flags & MSGF_LOADED && anew_holds(a, m, q->key, q->hash, NULL, began))
         return TAKE_DONE;
     int e = is_sealed(a->m, m, q->key) ? DDICT_ESEALED : 0;
     if (e == 0 && a->m->flights)
@@ -621,7 +639,8 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
         return TAKE_DONE;
     if (to != mg->setup->id)
         return take_elsewhere(a, &q, to);
-    if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m) && !anew_refills(mg, m)) {
+    if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m) &&
+        !anew_is_refill(mg, m)) {
         int e = put_refused(a, m);
         if (e >= 0)
             freeze_refuse(a, m);

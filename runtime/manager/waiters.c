@@ -156,7 +156,7 @@ static void waiter_late(struct pending *p) {
     if (p->req.type != MSG_HEAD)
         p->requester->m->count->misses++;
     const char *lost = anew_lost(p->requester->m, k->hash);
-    waiter_answer(p, lost ? DDICT_ELOST : -ETIMEDOUT, lost);
+    waiter_answer(p, lost ? DDICT_EKEYLOST : -ETIMEDOUT, lost);
 }
 
 static const struct pending_ops waiter_ops = {.late = waiter_late, .refuse = waiter_refuse};

@@ -48,6 +48,7 @@ struct end { /* of the primary, or of a proxy */
     struct msg last;
     uint8_t value[256]; /* payload of the last message */
     unsigned messages;
+    int status[32]; /* of what was asked, by number */
 };
 static struct end primary, proxy;
 
@@ -80,6 +81,7 @@ static int end_message(struct conn *c, void *arg, const struct msg *r, void *pay
     struct end *e = arg;
     size_t n = r->len - MSG_HEADER;
     e->last = *r;
+    e->status[r->id >> 32 & 31] = r->status;
     memcpy(e->value, payload, n < sizeof e->value ? n : sizeof e->value);
     e->messages++;
     return 0;
@@ -788,11 +790,11 @@ START_TEST(what_was_not_read_again_is_lost) {
     ask_held(put, key_next(2), "value");
     anew_send(4, OWNER_REFILLED);
     UNTIL(proxy.messages == 3);
-    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+    ck_assert_int_eq(proxy.last.status, DDICT_EKEYLOST);
     ck_assert_ptr_nonnull(memmem(proxy.value, sizeof proxy.value, "node n9", 7));
     ck_assert_uint_eq(used(), before_all);
     proxy_ask(asked(MSG_HEAD, 4), key_next(3), NULL);
-    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+    ck_assert_int_eq(proxy.last.status, DDICT_EKEYLOST);
     proxy_ask(asked(MSG_PUT, 5), key_next(0), "value");
     ck_assert_int_eq(proxy.last.status, 0);
     proxy_ask(asked(MSG_POP, 6), key_next(0), NULL);
@@ -803,7 +805,7 @@ START_TEST(what_was_not_read_again_is_lost) {
     wait.flags |= MSGF_WAIT;
     wait.aux = 20000;
     proxy_ask(wait, key_next(3), NULL);
-    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+    ck_assert_int_eq(proxy.last.status, DDICT_EKEYLOST);
 }
 END_TEST
 
@@ -840,7 +842,151 @@ START_TEST(a_later_life_knows_that_keys_were_lost) {
     proxy_ask(asked(MSG_GET, 2), key_next(0), NULL);
     ck_assert(proxy_has("value"));
     proxy_ask(asked(MSG_GET, 3), key_next(1), NULL);
-    ck_assert_int_eq(proxy.last.status, DDICT_ELOST);
+    ck_assert_int_eq(proxy.last.status, DDICT_EKEYLOST);
+}
+END_TEST
+
+enum { REFILLS = MSGF_NEW | MSGF_LOADED | MSGF_REFILL };
+static struct msg put_of(unsigned flags, uint32_t number) {
+    struct msg r = asked(MSG_PUT, number);
+    r.flags |= (uint16_t)flags;
+    return r;
+}
+static int put(unsigned flags, uint32_t number, const char *key, const char *value) {
+    proxy_ask(put_of(flags, number), key, value);
+    return proxy.last.status;
+}
+static bool is_sealed(const char *key) {
+    struct store_ref ref;
+    return store_find(m.store, key, (uint32_t)strlen(key), &ref) == 0 && item_is_loaded(ref.item);
+}
+
+START_TEST(a_new_key_waits_for_what_is_read_again) {
+    began_anew(OWNER_REFILLING);
+    uint64_t before_all = used_then();
+    ask_held(put_of(MSGF_NEW, 1), key_next(0), "ours");
+    ask_held(put_of(MSGF_NEW | MSGF_LOADED, 2), key_next(1), "ours");
+    put_send(put_of(REFILLS, 3), key_next(0), "read again");
+    UNTIL(proxy.messages == 2);
+    ck_assert(proxy.last.id == id_of(1, 1) && proxy.last.status == DDICT_EEXISTS);
+    ck_assert(is_there(key_next(0), "read again") && is_sealed(key_next(0)));
+    ck_assert_int_eq(put(MSGF_NEW, 4, key_next(0), "ours"), DDICT_EEXISTS);
+    anew_send(4, OWNER_REFILLED);
+    UNTIL(proxy.last.id == id_of(2, 2));
+    ck_assert(proxy.last.status == 0 && is_there(key_next(1), "ours"));
+    ck_assert_int_eq(put(MSGF_NEW, 5, key_next(2), "ours"), 0);
+    proxy_ask(asked(MSG_CLEAR, 6), "", NULL);
+    ck_assert_uint_eq(used(), before_all);
+}
+END_TEST
+
+START_TEST(what_is_read_again_is_taken_as_long_as_it_is_wanted) {
+    struct msg stream = put_of(REFILLS | MSGF_STREAM, 20);
+    setup.results = NULL; /* as there is no ledger for a value in pieces */
+    began_anew(OWNER_REFILLING);
+    ck_assert_int_eq(put(REFILLS, 1, key_next(0), "read again"), 0);
+    ck_assert_int_eq(put(REFILLS, 2, key_next(0), "read again"), DDICT_EEXISTS);
+    ck_assert_int_eq(put(0, 3, key_next(1), "ours"), 0); /* which was removed */
+    proxy_ask(asked(MSG_DEL, 4), key_next(1), NULL);
+    ck_assert_int_eq(put(REFILLS, 5, key_next(1), "read again"), DDICT_EEXISTS);
+    stream.key_len = (uint32_t)strlen(key_next(1));
+    stream.val_len = LARGE;
+    ck_assert_int_eq(conn_send(proxy.c, &stream, key_next(1), stream.key_len, NULL, 0, NULL, NULL),
+                     0);
+    UNTIL(proxy.last.id == stream.id); /* before its value */
+    ck_assert(proxy.last.status == DDICT_EEXISTS && m.puts_open == 0);
+    stream.id = id_of(21, 21);
+    stream.key_len = (uint32_t)strlen(key_next(2));
+    ck_assert_int_eq(conn_send(proxy.c, &stream, key_next(2), stream.key_len, NULL, 0, NULL, NULL),
+                     0);
+    UNTIL(m.puts_open == 1);
+    anew_send(4, OWNER_REFILLED);
+    turns(50);
+    ck_assert_int_eq(put(REFILLS, 6, key_next(3), "read again"), DDICT_EEXISTS);
+    for (uint64_t at = 0; at < LARGE; at += DD_MSG_PIECE) { /* or when it is complete */
+        static uint8_t piece[DD_MSG_PIECE];
+        uint64_t n = LARGE - at < sizeof piece ? LARGE - at : sizeof piece;
+        struct msg r = {
+            .type = MSG_DATA, .flags = at + n == LARGE ? MSGF_LAST : 0, .id = stream.id, .aux = at};
+        ck_assert_int_eq(conn_send(proxy.c, &r, piece, n, NULL, 0, NULL, NULL), 0);
+    }
+    UNTIL(proxy.last.id == stream.id);
+    ck_assert(proxy.last.status == DDICT_EEXISTS && m.puts_open == 0);
+    ck_assert_int_eq(put(MSGF_NEW | MSGF_LOADED, 7, key_next(3), "loaded"), 0);
+    ck_assert(is_sealed(key_next(3)));
+}
+END_TEST
+
+START_TEST(after_a_clear_nothing_is_read_again) {
+    began_anew(OWNER_REFILLING);
+    ask_held(asked(MSG_GET, 1), key_next(0), NULL);
+    put_send((struct msg){.type = MSG_CLEAR, .flags = MSGF_HOP, .id = id_of(2, 2)}, "", "");
+    UNTIL(proxy.messages == 2);
+    ck_assert(proxy.last.id == id_of(1, 1) && proxy.last.status == DDICT_ENOKEY);
+    ck_assert_int_eq(put(REFILLS, 3, key_next(0), "read again"), DDICT_EEXISTS);
+    ck_assert_int_eq(put(MSGF_NEW, 4, key_next(0), "ours"), 0);
+    shadow_dies(); /* which a later life knows */
+    anew_send(3, OWNER_REFILLING);
+    UNTIL(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 10);
+    UNTIL(proxy.up);
+    ck_assert_int_eq(put(REFILLS, 5, key_next(1), "read again"), DDICT_EEXISTS);
+}
+END_TEST
+
+START_TEST(without_refill_what_was_loaded_is_as_any) {
+    setup.refill = false;
+    promote();
+    UNTIL(proxy.up);
+    ck_assert_int_eq(put(REFILLS, 1, key_next(0), "value"), 0);
+    ck_assert(!is_sealed(key_next(0)));
+    proxy_ask(asked(MSG_DEL, 2), key_next(0), NULL);
+    ck_assert_int_eq(proxy.last.status, 0);
+}
+END_TEST
+
+START_TEST(what_was_loaded_is_removed_when_all_is_read) {
+    struct msg del = asked(MSG_DEL, 1);
+    del.flags |= MSGF_LOADED;
+    began_anew(OWNER_REFILLING);
+    ck_assert_int_eq(put(REFILLS, 2, key_next(0), "read again"), 0);
+    ask_held(del, key_next(0), NULL);
+    del.id = id_of(3, 3);
+    ask_held(del, key_next(1), NULL);
+    ck_assert_int_eq(put(REFILLS, 4, key_next(1), "read again"), 0);
+    turns(20);
+    ck_assert(is_there(key_next(1), "read again"));
+    proxy.messages = 0;
+    anew_send(4, OWNER_REFILLED);
+    UNTIL(proxy.messages == 2);
+    ck_assert(proxy.last.status == 0 && is_there(key_next(0), NULL) && is_there(key_next(1), NULL));
+    proxy_ask(asked(MSG_GET, 5), key_next(0), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_ENOKEY);
+}
+END_TEST
+
+START_TEST(a_frozen_dictionary_takes_what_is_read_again_and_no_more) {
+    struct sup_msg s = {.type = SUP_FREEZE, .id = 1, .status = FREEZE_CLOSED};
+    began_anew(OWNER_REFILLING);
+    ask_held(asked(MSG_DEL, 1), key_next(0), NULL);
+    ask_held(asked(MSG_POP, 2), key_next(1), NULL);
+    ask_held(put_of(MSGF_EXISTING, 3), key_next(2), "ours");
+    ask_held(put_of(MSGF_NEW, 4), key_next(3), "ours");
+    ck_assert_int_eq(put(0, 5, key_next(5), "ours"), 0);
+    ck_assert_int_eq(sup_send(supervisor_fd, &s, NULL, 0), 0);
+    UNTIL(m.shut);
+    s.status = FREEZE_FROZEN;
+    ck_assert_int_eq(sup_send(supervisor_fd, &s, NULL, 0), 0);
+    UNTIL(m.frozen);
+    ck_assert_int_eq(put(MSGF_NEW | MSGF_LOADED, 6, key_next(4), "loaded"), DDICT_EFROZEN);
+    ck_assert_int_eq(put(REFILLS, 7, key_next(4), "read again"), 0);
+    ck_assert_int_eq(put(REFILLS, 8, key_next(5), "read again"), DDICT_EEXISTS);
+    proxy.messages = 0;
+    anew_send(4, OWNER_REFILLED);
+    UNTIL(proxy.messages == 4);
+    for (unsigned n = 1; n <= 4; n++)
+        ck_assert_int_eq(proxy.status[n], DDICT_EFROZEN);
+    ck_assert_int_eq(put(REFILLS, 9, key_next(6), "read again"), DDICT_EEXISTS);
 }
 END_TEST
 
@@ -859,4 +1005,9 @@ UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order
                a_death_between_a_change_and_its_result_loses_neither,
                a_later_life_of_a_primary_is_told_by_the_map_before_it_serves,
                a_key_that_may_be_read_again_is_waited_for, what_was_not_read_again_is_lost,
-               who_waits_for_a_lost_key_can_give_up, a_later_life_knows_that_keys_were_lost)
+               who_waits_for_a_lost_key_can_give_up, a_later_life_knows_that_keys_were_lost,
+               a_new_key_waits_for_what_is_read_again,
+               what_is_read_again_is_taken_as_long_as_it_is_wanted,
+               after_a_clear_nothing_is_read_again, without_refill_what_was_loaded_is_as_any,
+               what_was_loaded_is_removed_when_all_is_read,
+               a_frozen_dictionary_takes_what_is_read_again_and_no_more)
