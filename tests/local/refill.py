@@ -12,7 +12,7 @@ from losses import ANSWERED_MS, EFROZEN, ENOKEY, ETIMEDOUT, Replicated, keys_of
 from replicas import dies_too_often
 from s3_server import Server
 
-ELOST = -4006
+EKEYLOST = -4017
 
 
 class Refilled(Replicated):
@@ -40,7 +40,7 @@ class Refilled(Replicated):
     def is_lost(self, a, key, node, verb="get"):
         """The answer says so, and with which node."""
         code, _, text = a.call(verb, key)
-        check(code == ELOST and self.node_name(node) in text, "%s %s on node %d: %d, %r" % (verb, key, a.node, code, text))
+        check(code == EKEYLOST and self.node_name(node) in text, "%s %s on node %d: %d, %r" % (verb, key, a.node, code, text))
 
     def wait_anew(self, i, seconds=20):
         """The keys of node i begin anew, as who decides says."""
@@ -150,7 +150,7 @@ def calls_that_are_on_their_way_are_answered():
         code, ms, rest = waiting.answer()
         check((code, rest) == (0, "7 8"), "a get that waits: %d, %s" % (code, rest))
         code, ms, rest = late.answer()  # its time is over, as ever
-        check(code in (ELOST, ETIMEDOUT) and 6000 < ms < 9000, "a get that waits in vain: %d after %d ms: %s" % (code, ms, rest))
+        check(code in (EKEYLOST, ETIMEDOUT) and 6000 < ms < 9000, "a get that waits in vain: %d after %d ms: %s" % (code, ms, rest))
         d.end()
 
 

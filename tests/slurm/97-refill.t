@@ -49,7 +49,7 @@ for r in range(size):
         try:
             if d["own", r, i] != i:
                 sys.exit("rank %d: another value" % rank)
-        except ddict.LostError as e:
+        except ddict.KeyLostError as e:
             lost += 1
             said = str(e)
 print("rank %d has read %d items in %d ms; %d of %d others are lost: %s" % (rank, read, (time.monotonic() - began) * 1000, lost, size * 30, said), flush=True)
