@@ -314,7 +314,7 @@ static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t
     if (the_load.continued && !e->again && size >= 0 && !the_load.o->replace) {
         size_t there;
         rc = ddict_contains(the_load.d, s->keys.data + e->key, e->klen, &there, -1);
-        if (rc < 0)
+        if (rc < 0 && !key_is_absent(rc))
             return load_error(rc);
         if (rc == 1 && there == (size_t)size) {
             e->there = true;

@@ -138,7 +138,7 @@ static int named_so(struct save_run *run, struct filer *f, const uint8_t *key, s
     int rc = save_wanted(run, f->other.data, f->other.len)
                  ? ddict_contains(run->d, f->other.data, f->other.len, NULL, -1)
                  : 0;
-    if (rc == DDICT_ELOST) /* with --refill, of this key: then it is not saved */
+    if (key_is_absent(rc))
         return 0;
     return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : rc;
 }
