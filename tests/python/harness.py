@@ -21,13 +21,13 @@ STOP_S = 60
 class Node:
     """One ddictd and the lines it says."""
 
-    def __init__(self, name, args, node):
+    def __init__(self, name, args, node, program=DDICTD):
         env = dict(os.environ, DDICT_NODE=node)
         env.pop("DDICT_NAME", None)
         self.node = node
         self.lines = []
         self.partial = b""
-        self.process = subprocess.Popen([DDICTD, "--name", name, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
+        self.process = subprocess.Popen([program, "--name", name, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env)
         os.set_blocking(self.process.stdout.fileno(), False)
 
     def wait_line(self, start, seconds):
@@ -58,15 +58,15 @@ class Dictionary:
 
     count = 0
 
-    def __init__(self, managers=2, mem=256 << 20, nodes=1):
+    def __init__(self, managers=2, mem=256 << 20, nodes=1, more=(), program=DDICTD):
         Dictionary.count += 1
         self.name = f"py{os.getpid()}.{Dictionary.count}"
-        args = ["--managers", str(managers), "--mem", str(mem), "--drain-ms", "500"]
+        args = ["--managers", str(managers), "--mem", str(mem), "--drain-ms", "500", *more]
         self.nodes = []
         try:
             for i in range(nodes):
                 wireup = ["--wireup", "stdio", "--nodes", str(nodes), "--node-id", str(i)] if nodes > 1 else ["--wireup", "none"]
-                self.nodes.append(Node(self.name, args + wireup, f"{self.name}-n{i}"))
+                self.nodes.append(Node(self.name, args + wireup, f"{self.name}-n{i}", program))
             if nodes > 1:
                 cards = [node.wait_line(f"ddict1 card {i} ", START_S).split()[3] for i, node in enumerate(self.nodes)]
                 digest = hashlib.blake2b(" ".join(cards).encode(), digest_size=32).digest()
@@ -92,6 +92,14 @@ class Dictionary:
             node.process.wait()
             node.process.stdin.close()
             node.process.stdout.close()
+
+    def lose(self, node):
+        """A node, as if its power went: its managers end with its ddictd."""
+        gone = self.nodes.pop(node)
+        gone.process.kill()
+        gone.process.wait()
+        gone.process.stdin.close()
+        gone.process.stdout.close()
 
     def stop(self):
         """Drain; what ddictd's exit codes were."""

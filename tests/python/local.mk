@@ -2,7 +2,8 @@
 EXTRA_DIST += tests/python/harness.py tests/python/run tests/python/run.py \
   tests/python/test_command.py tests/python/test_errors.py tests/python/test_install.py \
   tests/python/test_keys.py tests/python/test_leaks.py tests/python/test_loader.py \
-  tests/python/test_mapping.py tests/python/test_processes.py tests/python/test_remote.py \
+  tests/python/test_mapping.py tests/python/test_processes.py tests/python/test_refill.py \
+  tests/python/test_remote.py \
   tests/python/test_values.py tests/python/test_views.py tests/python/command.t \
   tests/python/errors.t tests/python/install.t tests/python/loader.t tests/python/mapping.t \
   tests/python/processes.t tests/python/remote.t tests/python/results.t \

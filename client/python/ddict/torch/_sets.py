@@ -101,6 +101,8 @@ def keys_of(d: Any, found: Dict[str, Any]) -> Any:
 
 def labels_of(d: Any, found: Dict[str, Any]) -> Optional["array[int]"]:
     """The labels of the set's items, in order; None if it has none"""
+    if not found.get("labels", True):
+        return None
     labels = array("q")
     for p in range(-(-found["items"] // PART)):
         part = d.get((MARK, found["name"], "labels", p))
@@ -127,7 +129,7 @@ def write(d: Any, found: Dict[str, Any], *, keys: Optional[Sequence] = None, siz
     for what, code, values in (("sizes", "Q", sizes), ("labels", "q", labels)):
         if values is not None:
             _parts(d, name, what, values, lambda part, code=code: array(code, part).tobytes())
-    d[MARK, name] = json.dumps({"version": 1, "parts": -(-found["items"] // PART), **found})
+    d[MARK, name] = json.dumps({"version": 1, "parts": -(-found["items"] // PART), "labels": labels is not None, **found})
 
 
 def discard(d: Any, key: Any) -> None:

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""With --refill a key that may have been lost with a node is told from one that is not there, waits are as long as they are meant to be, and what was loaded is sealed."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import ddict
+from harness import DDICTD, Dictionary, module_or_skip
+
+REFILL_S = 8  # that a refill takes
+COMMAND = os.environ["DDICT_TEST_COMMAND"]
+
+
+class Refill(unittest.TestCase):
+    """Of three nodes one was lost; these keys are of its manager."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="ddict-refill-")
+        os.mkdir(os.path.join(cls.folder, "in"))
+        for i in range(60):
+            with open(os.path.join(cls.folder, "in", f"{i}"), "wb") as f:
+                f.write(b"%d" % i)
+        # ddictd finds its command beside itself
+        program = shutil.copy(DDICTD, cls.folder)
+        with open(os.path.join(cls.folder, "ddict"), "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\nsleep {REFILL_S}\nexec '{COMMAND}' \"$@\"\n")
+        os.chmod(os.path.join(cls.folder, "ddict"), 0o700)
+        cls.dictionary = Dictionary(3, 96 << 20, 3, ["--refill"], program)
+        cls.d = d = cls.dictionary.attach(0, None)
+        cls.load("set")
+        cls.load("gone")
+        cls.lost = [k for k in (f"key{i}" for i in range(200)) if d.owner(k) == 1]
+        for key in cls.lost:
+            d[key] = key
+        cls.dictionary.lose(1)
+        began = time.monotonic()
+        try:
+            cls.said = d.get(cls.lost[0], "none", wait=True, timeout=2)
+        except ddict.Error as e:
+            cls.said = e
+        cls.took = time.monotonic() - began
+        began = time.monotonic()
+        try:  # waits until all is read
+            cls.without = d.get(cls.lost[0], "none")
+        except ddict.Error as e:
+            cls.without = e
+
+    @classmethod
+    def load(cls, name, *more):
+        subprocess.run([COMMAND, "load", "--quiet", f"--prefix={name}/", f"--set={name}", *more, os.path.join(cls.folder, "in")], check=True, timeout=100,
+                       env={**os.environ, **cls.dictionary.environment()}, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.d.detach()
+        codes = cls.dictionary.stop()
+        shutil.rmtree(cls.folder)
+        if any(codes):
+            raise AssertionError(f"ddictd ended with {codes}")
+
+    def test_a_wait_ends_in_time_while_it_is_read_again(self):
+        self.assertIsInstance(self.said, ddict.TimeoutError)
+        self.assertLess(self.took, REFILL_S)
+
+    def test_a_lost_key_is_an_error_of_its_own(self):
+        self.assertIsInstance(self.without, ddict.KeyLostError)
+        self.assertTrue(issubclass(ddict.KeyLostError, KeyError) and issubclass(ddict.KeyLostError, ddict.Error))
+        self.assertEqual(self.without.code, -4017)
+        self.assertIn("-n1", str(self.without))
+        key = self.lost[1]
+        for call in (lambda: self.d[key], lambda: self.d.get(key, 5), lambda: key in self.d, lambda: self.d.pop(key, 5), lambda: self.d.view(key),
+                     lambda: self.d.get_many([key]), lambda: self.d.setdefault(key, 5), lambda: self.d.put_existing(key, 5), lambda: self.d.__delitem__(key)):
+            self.assertRaises(ddict.KeyLostError, call)
+        self.assertTrue(self.d.put_new(key, 1))
+        self.assertEqual(self.d.pop(key), 1)
+        self.assertIsNone(self.d.get(key))  # that it was removed is known
+
+    def test_a_lost_key_is_waited_for(self):
+        for call in (lambda key: self.d.get(key, 5, wait=True, timeout=1), lambda key: self.d.view(key, wait=True, timeout=1),
+                     lambda key: self.d.pop(key, 5, wait=True, timeout=1)):
+            began = time.monotonic()
+            self.assertRaises(ddict.KeyLostError, call, self.lost[2])
+            self.assertGreater(time.monotonic() - began, 0.9)
+        for key, call in zip(self.lost[3:], (lambda key: self.d.get(key, wait=True, timeout=20), lambda key: bytes(self.d.view(key, wait=True, timeout=20)),
+                                             lambda key: self.d.pop(key, wait=True, timeout=20))):
+            timer = threading.Timer(0.7, self.d.__setitem__, (key, b"here"))
+            timer.start()
+            self.assertEqual(call(key), b"here")
+            timer.join()
+
+    def test_a_lost_queue_says_so_and_goes_on(self):
+        name = next(n for n in (f"queue{i}" for i in range(200)) if self.d.owner(ddict.Queue(n, d=self.d)._key) == 1)
+        q = ddict.Queue(name, d=self.d)
+        began = time.monotonic()
+        self.assertRaises(ddict.KeyLostError, q.get, timeout=1)
+        self.assertGreater(time.monotonic() - began, 0.9)
+        q.put(7)
+        self.assertEqual(q.get(timeout=20), 7)
+
+    def test_what_was_loaded_is_sealed(self):
+        keys = [f"set/{i}" for i in range(60)]
+        self.assertEqual(self.d.get_many(keys), [b"%d" % i for i in range(60)])  # read again
+        for key in keys[:20]:
+            for call in (lambda: self.d.__setitem__(key, 1), lambda: self.d.__delitem__(key), lambda: self.d.pop(key), lambda: self.d.put_existing(key, 1)):
+                self.assertRaises(ddict.SealedError, call)
+        self.assertEqual(len(ddict.open_set("set", self.d)), 60)
+
+    def test_a_set_is_put_where_its_marks_may_have_been_lost(self):
+        module_or_skip("torch")
+        from ddict.torch import DDictDataset
+        for n in range(4):
+            data = DDictDataset([b"%d" % i for i in range(200)], name=f"new{n}", d=self.d)
+            self.assertEqual([data[0], data[199]], [b"0", b"199"])
+        data = DDictDataset([b"other"] * 200, name="new0", d=self.d, overwrite=True)
+        self.assertEqual(data[7], b"other")
+
+    def test_a_loaded_set_is_removed_with_its_copies(self):
+        module_or_skip("torch")
+        from ddict.torch import _sets
+        self.assertTrue(_sets.remove(self.d, "gone"))
+        self.assertFalse(_sets.remove(self.d, "gone"))
+        self.assertEqual([k for k in self.d if "gone" in k or (isinstance(k, str) and k.startswith("gone/"))], [])
+        self.load("gone")
+        self.assertEqual(self.d["gone/7"], b"7")
