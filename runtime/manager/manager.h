@@ -103,11 +103,11 @@ struct manager_page {
     /* With --replicas, written by ddictd alone: until then (ns of CLOCK_BOOTTIME) the node may serve
      * (PROTOCOL 13); UINT64_MAX: it needs no leave. */
     uint64_t lease;
-    /* Of a shadow: it was emptied, and has not got all; the epoch in which it had, 0: none; its keys
-     * began anew, and CLEAR has removed all since */
+    /* Of a shadow: it was emptied, and has not got all; the epoch in which it had, 0: none; it has
+     * become the primary; its keys began anew, and CLEAR has removed all since */
     bool filling;
     uint64_t filled;
-    bool cleared;
+    bool promoted, cleared;
 };
 
 /* Filled by ddictd before the fork. The descriptors are the manager's from then on. */

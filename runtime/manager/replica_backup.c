@@ -619,7 +619,7 @@ static void backup_promote(struct replica_backup *b, bool anew) {
     struct manager *m = b->m;
     uint64_t before = anew ? b->epoch * VERSIONS_ANEW : store_header(m->store)->version;
     in_free_all(b);
-    b->serves = true;
+    b->serves = m->setup->page->promoted = true;
     store_version_reach(m->store, before + VERSIONS_ANEW);
     subscriptions_anew(m, b->epoch);
     peer_server_take_over(m);
@@ -628,10 +628,10 @@ static void backup_promote(struct replica_backup *b, bool anew) {
              m->setup->id, m->setup->node);
 }
 
-/* It begins empty, or with what a life before had: but not with a part of a copy. */
+/* It begins empty: what it has is a part of a copy, or one of which it is not known how old it is. */
 static void anew_promote(struct replica_backup *b) {
     struct manager *m = b->m;
-    if (m->setup->page->filling && all_drop(m) < 0) {
+    if (all_drop(m) < 0) {
         promotion_refuse(m);
         return;
     }
@@ -647,9 +647,10 @@ void replica_backup_map(struct manager *m, const struct sup_msg *s) {
     b->primary = s->pid;
     b->backup = s->room;
     if (b->primary == m->setup->identity.self) {
-        if (is_whole(m))
+        enum owner_keys keys = sup_map_keys(s);
+        if (m->setup->page->promoted || (is_whole(m) && keys != OWNER_REFILLING))
             backup_promote(b, false);
-        else if (sup_map_keys(s) >= OWNER_REFILLING)
+        else if (keys >= OWNER_REFILLING)
             anew_promote(b);
         else
             promotion_refuse(m);

@@ -990,6 +990,38 @@ START_TEST(a_frozen_dictionary_takes_what_is_read_again_and_no_more) {
 }
 END_TEST
 
+/* It has a copy, but who decides did not take it for one: it may be older than what was lost. */
+START_TEST(an_old_copy_is_not_what_keys_begin_with) {
+    primary_open(1);
+    repl_send((struct msg){.status = REPL_PUT, .id = id_of(1, 1), .manager = PROXY}, key_next(0),
+              "old");
+    acknowledged();
+    anew_send(3, OWNER_REFILLING);
+    UNTIL(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 9);
+    UNTIL(proxy.up);
+    ck_assert(is_there(key_next(0), NULL) && results[PROXY].at[1].id == 0);
+    ck_assert_int_eq(put(REFILLS, 2, key_next(1), "read again"), 0);
+    shadow_dies();
+    anew_send(5, OWNER_REFILLING); /* of which a later life has what it had */
+    UNTIL(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 10);
+    UNTIL(proxy.up);
+    ck_assert(is_there(key_next(1), "read again") && is_sealed(key_next(1)));
+    ask_held(asked(MSG_GET, 3), key_next(0), NULL);
+}
+END_TEST
+
+START_TEST(a_copy_of_keys_that_began_anew_once_is_as_any) {
+    primary_open(1);
+    repl(REPL_PUT, key_next(0), "copied");
+    acknowledged();
+    anew_send(3, OWNER_REFILLED);
+    UNTIL(!replica_backup_is(&m));
+    ck_assert(is_there(key_next(0), "copied"));
+}
+END_TEST
+
 UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order_and_acknowledged,
                many_changes_have_few_acknowledgements, versions_stay_above_those_of_the_primary,
                a_value_in_pieces_is_there_with_its_last,
@@ -1010,4 +1042,6 @@ UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order
                what_is_read_again_is_taken_as_long_as_it_is_wanted,
                after_a_clear_nothing_is_read_again, without_refill_what_was_loaded_is_as_any,
                what_was_loaded_is_removed_when_all_is_read,
-               a_frozen_dictionary_takes_what_is_read_again_and_no_more)
+               a_frozen_dictionary_takes_what_is_read_again_and_no_more,
+               an_old_copy_is_not_what_keys_begin_with,
+               a_copy_of_keys_that_began_anew_once_is_as_any)
