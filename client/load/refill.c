@@ -159,11 +159,13 @@ static bool is_true(const struct lost_set *l, const char *member) {
     return json_is_true(json_object_get(l->head, member));
 }
 
-/* It is being put, or was removed: the head goes first, and its copies before it. */
+/* It is being put, or was removed: the head goes first, and its copies before it. Where the head was
+ * lost, too, and another node reads it again, it is not there either: then the answer says so, or waits. */
 static bool is_gone(const struct lost_set *l) {
     uint8_t key[SET_KEY_CAP];
     size_t len = set_key(key, l->name, NULL, 0);
-    return !is_there(key, len) && !is_anew(key, len);
+    return !is_there(key, len) && !is_anew(key, len) &&
+           ddict_contains(the_load.d, key, len, NULL, LOOK_MS) == 0;
 }
 
 /* 1: the head is read; 0: none is left; or negative. */
