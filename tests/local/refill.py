@@ -337,7 +337,7 @@ def a_source_that_has_changed_is_not_read_again():
         d.lose(1)
         d.wait_refilled(1)
         said = [t for t in d.said() if "were read again" in t]
-        check(len(said) == 1 and "0 items of 0 sets" in said[0] and "it has another size" in said[0], "%r" % said)
+        check(len(said) == 1 and "0 items of 0 sets" in said[0] and "f002: it has changed since it was loaded" in said[0], "%r" % said)
         d.end()
 
 
@@ -464,6 +464,19 @@ def two_copies_and_two_nodes_at_once():
         d.end()
 
 
+def two_managers_of_a_node_are_read_on_two_nodes():
+    """Each child puts what is of its owner, also where the set's description is of the other one."""
+    with Slow(nodes=3, managers=6) as d:
+        d.lose(1)
+        wait_for("two children", lambda: len(d.readers()) == 2, 30, pace=0.05)
+        d.pids.update(d.readers().values())
+        d.s3.serving.set()
+        pattern = r"[1-9]\d* items of 1 sets were read again on node .* had lost of manager (\d)"
+        wait_for("both to be read", lambda: {m.group(1) for m in (re.search(pattern, t) for t in d.said()) if m} == {"1", "4"}, 30, pace=0.05)
+        d.is_whole()
+        d.end()
+
+
 def the_end_does_not_wait_for_a_child():
     with Slow(nodes=3) as d:
         d.lose(1)
@@ -507,5 +520,5 @@ if __name__ == "__main__":
           clear_and_keys_after_a_loss, a_frozen_dictionary_goes_on, a_manager_that_dies_too_often_takes_its_node_along, who_began_anew_dies_and_comes_back,
           who_began_anew_is_lost_for_good, a_node_without_room_gets_nothing, two_copies_and_both_are_lost, a_loaded_set_is_read_again, a_source_that_has_changed_is_not_read_again,
           another_node_is_lost_while_a_child_reads, the_node_that_reads_is_lost_too, managers_are_killed_while_a_child_reads,
-          who_began_anew_dies_too_often_while_a_child_reads, two_losses_one_after_another, two_copies_and_two_nodes_at_once, the_end_does_not_wait_for_a_child,
+          who_began_anew_dies_too_often_while_a_child_reads, two_losses_one_after_another, two_copies_and_two_nodes_at_once, two_managers_of_a_node_are_read_on_two_nodes, the_end_does_not_wait_for_a_child,
           a_source_that_is_away_for_a_moment_is_read_again, the_record_tells_of_it], limit=180)
