@@ -105,8 +105,9 @@ def every_kind_is_put_again():
     for name in TREE:
         write("tree/" + name, value(name))
     members = [(name, value(name)) for name in TREE]
-    tar_of("t.tar", members + [("a/link.jpg", b"", tarfile.LNKTYPE, TREE[0]), (TREE[5], value(TREE[6])[:1].ljust(len(value(TREE[5])), b"2"))])
-    tar_of("t.tar.gz", members, "w:gz")
+    more = [("a/link%d.jpg" % i, b"", tarfile.LNKTYPE, TREE[i]) for i in range(8)] + [(name, value(name)[::-1]) for name in TREE[20:]]  # names that come twice
+    tar_of("t.tar", members + more)
+    tar_of("t.tar.gz", members + more, "w:gz")
     tar_of("n01.tar", members[:40])
     with tarfile.open(path("inner.tar"), "w") as tar:
         tar.add(path("n01.tar"), "n01.tar")
