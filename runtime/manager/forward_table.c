@@ -397,7 +397,8 @@ void forward_last(struct forward *f) {
 }
 
 /* Forwards to managers that do not move are not counted: they may take any time, and no more of
- * them come, because new ones are parked. */
+ * them come, because new ones are parked. Nor are those to keys that are being read again, which may
+ * wait for them, up to as many as may wait. */
 bool forwards_full(struct requester *a, const struct msg *req, uint32_t to) {
     /* the number of those that wait has a limit of its own */
     unsigned n_most = req->flags & MSGF_WAIT ? UINT_MAX : FORWARDS_MAX, n = 0;
@@ -406,11 +407,11 @@ bool forwards_full(struct requester *a, const struct msg *req, uint32_t to) {
         rests_find(a); /* who waits for room keeps nobody from taking what fills it */
     if (a->forwards_n < n_most && a->forward_copies < most)
         return false;
-    if (peer_stuck(a->m, to))
+    if (peer_stuck(a->m, to) || (n_most != UINT_MAX && a->forwards_n >= WAITS_MAX))
         return true;
     for (const struct forward *f = a->forwards; f; f = f->a_next)
         if (!f->rests && !peer_stuck(a->m, f->from)) {
-            n += forward_busy(f);
+            n += forward_busy(f) && !peer_is_refilling(a->m, f->from);
             copies += f->copied;
         }
     return n >= n_most || copies >= most;

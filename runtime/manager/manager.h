@@ -227,6 +227,7 @@ struct manager {
     /* [managers], with --replicas: number of the process that serves the keys of each */
     uint32_t *primaries;
     uint16_t *primary_ports;
+    bool *refilling;               /* likewise: its keys are being read again (anew.h) */
     struct replica_backup *backup; /* of a shadow */
     /* of a primary that has a backup; the flight that is being run */
     struct replica_primary *primary;

@@ -141,7 +141,8 @@ int peers_init(struct manager *m, const struct peer_ops *use) {
     for (uint32_t i = 0; m->primaries && i < m->setup->managers; i++)
         m->primaries[i] = i; /* at the start */
     m->primary_ports = calloc(m->setup->managers, sizeof *m->primary_ports);
-    return m->peers && m->primaries && m->primary_ports ? 0 : -ENOMEM;
+    m->refilling = calloc(m->setup->managers, sizeof *m->refilling);
+    return m->peers && m->primaries && m->primary_ports && m->refilling ? 0 : -ENOMEM;
 }
 
 /* --- to be asked again --- */
@@ -203,6 +204,15 @@ void peer_moved(struct manager *m, uint32_t id, uint32_t where, uint16_t port) {
     p->moved = m->reap = true;
     if (!p->down)
         p->down = -ECONNRESET;
+}
+
+void peer_refills(struct manager *m, uint32_t id, bool refilling) {
+    if (m->refilling && id < m->setup->managers)
+        m->refilling[id] = refilling;
+}
+
+bool peer_is_refilling(const struct manager *m, uint32_t id) {
+    return m->refilling && m->refilling[id];
 }
 
 bool peer_is_gone(const struct manager *m, uint32_t id) {
@@ -446,8 +456,10 @@ void peers_end(struct manager *m) {
     }
     free(m->peers);
     free(m->primaries);
+    free(m->refilling);
     m->peers = NULL;
     free(m->primary_ports);
     m->primaries = NULL;
+    m->refilling = NULL;
     m->primary_ports = NULL;
 }

@@ -33,6 +33,9 @@ void peers_again(struct manager *m);
 /* The keys of this manager are served by the process of this number from now on: all that is under
  * way is asked again there. SHADOW_NONE: it is gone, and all that is under way ends. */
 void peer_moved(struct manager *m, uint32_t id, uint32_t where, uint16_t port);
+/* From now on, or no more, keys of this manager are being read again: what is asked may wait long. */
+void peer_refills(struct manager *m, uint32_t id, bool refilling);
+bool peer_is_refilling(const struct manager *m, uint32_t id);
 /* It had no keys, and is gone with its node: nobody serves in its place. */
 bool peer_is_gone(const struct manager *m, uint32_t id);
 /* Connects at the first need. NULL: *code says why. */

@@ -21,6 +21,7 @@ static struct ledger *ledger; /* is there: owners come back */
 static struct requester lane;
 static struct forward *head; /* of the peer's list */
 static uint32_t stuck;       /* the manager that stands still */
+static uint32_t refilling;   /* and the one whose keys are being read again */
 static unsigned unstalled;
 static struct forward *made[MANY + 1];
 static unsigned made_n;
@@ -39,6 +40,10 @@ int peer_send(struct peer *p, unsigned via, struct msg *r, const void *payload, 
 }
 bool peer_stuck(struct manager *of, uint32_t id) {
     return id == stuck;
+}
+
+bool peer_is_refilling(const struct manager *of, uint32_t id) {
+    return id == refilling;
 }
 
 /* --- and of requester.c and the store --- */
@@ -72,7 +77,7 @@ static void before(void) {
     m = (struct manager){.setup = &setup, .up = &upcalls};
     lane = (struct requester){.m = &m, .kind = REQUESTER_LANE};
     lane.forwards_end = &lane.forwards;
-    stuck = 99;
+    stuck = refilling = 99;
     unstalled = made_n = entries_ended = 0;
     entry = NULL;
     page.held = 0;
@@ -345,6 +350,36 @@ START_TEST(values_for_a_manager_that_stands_still_are_not) {
 }
 END_TEST
 
+START_TEST(keys_that_are_read_again_keep_no_other_from_going_on) {
+    struct msg get = request(MSG_GET, 0, 0);
+    unsigned n = 0;
+    for (; !forwards_full(&lane, &get, 1); n++)
+        forward_make(MSG_GET, 0, 0, 1);
+    ck_assert(forwards_full(&lane, &get, 2));
+    refilling = 1;
+    for (unsigned others = 0; others + 1 < n; others++) {
+        ck_assert(!forwards_full(&lane, &get, 2));
+        forward_make(MSG_GET, 0, 0, 2);
+    }
+    ck_assert(!forwards_full(&lane, &get, 1));
+    forward_make(MSG_GET, 0, 0, 2);
+    ck_assert(forwards_full(&lane, &get, 2));
+}
+END_TEST
+
+START_TEST(no_more_than_may_wait_ask_for_keys_that_are_read_again) {
+    struct msg get = request(MSG_GET, 0, 0), pop = request(MSG_POP, MSGF_WAIT, 0);
+    unsigned n = 0, most = 0;
+    for (; !forward_waits_full(&lane, &pop); most++)
+        forward_make(MSG_POP, MSGF_WAIT, 0, 1);
+    refilling = 1;
+    for (; !forwards_full(&lane, &get, 1); n++)
+        forward_make(MSG_GET, 0, 0, 1);
+    ck_assert_uint_eq(n, most);
+    ck_assert(forwards_full(&lane, &get, 2) && !forwards_full(&lane, &pop, 2));
+}
+END_TEST
+
 START_TEST(values_that_wait_are_counted_for_themselves) {
     struct msg push = request(MSG_PUT, MSGF_WAIT | MSGF_APPEND, DD_MSG_INLINE / 2),
                put = request(MSG_PUT, 0, DD_MSG_INLINE / 2), pop = request(MSG_POP, MSGF_WAIT, 0);
@@ -402,5 +437,7 @@ UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_
                a_later_life_gives_no_place_of_an_entry_to_others,
                a_ledger_without_changes_claims_nothing, values_under_way_are_counted,
                values_for_a_manager_that_stands_still_are_not,
+               keys_that_are_read_again_keep_no_other_from_going_on,
+               no_more_than_may_wait_ask_for_keys_that_are_read_again,
                values_that_wait_are_counted_for_themselves, values_on_their_way_are_not_refused,
                values_that_wait_keep_no_other_from_going_on)
