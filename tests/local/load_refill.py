@@ -290,6 +290,36 @@ def the_same_load_reads_what_is_missing():
         d.end()
 
 
+def what_was_saved_before_a_loss_is_kept():
+    """Also by the passes after it; and they go on where the word that all is loaded was lost."""
+    to = path("saves")
+    with dictionary(args=["--save", to, "--save-after-load", "--save-end", str(int(time.time()) + 8), "--save-lead", "60"]) as d:
+        keys = {k: m for m, names in d.fill(10).items() for k in names}
+        check(ddict(d, "restore", "--loaded").code == 0, "restore --loaded")
+        words = {k: m for k, (m, _) in listed(d).items() if k.startswith("'ddict.loaded")}
+        node = words["'ddict.loaded'"]
+        check(len(words) == 8 and set(words.values()) - {node}, words)
+        cluster.wait_for("a pass", lambda: os.path.exists(os.path.join(to, "manifest.json")), 30)
+        lose(d, node)
+        a = d.ask(d.left()[0])
+        a.does("put", "later", 7)
+        d.end()
+    with open(os.path.join(to, "manifest.json")) as f, open(os.path.join(to, "manifest-before-loss.json")) as g:
+        now, before = json.load(f), json.load(g)
+    check(now["lost"] and "lost" not in before, now)
+    check(now["items"] == sum(m != node for m in keys.values()) + 1 and before["items"] == len(keys), (now, before))
+    for name, has, hint in (("manifest.json", {**{k: 1 for k, m in keys.items() if m != node}, "later": 1}, True), ("manifest-before-loss.json", keys, False)):
+        os.rename(os.path.join(to, name), os.path.join(to, "manifest.json"))
+        with dictionary() as d:
+            r = ddict(d, "restore", to)
+            check(r.code == 0 and ("manifest-before-loss.json" in r.err) == hint, r)
+            a = d.ask(0)
+            for key in has:
+                check(a.call("get", key)[0] == 0, "%s of %s" % (key, name))
+            check(a.call("len")[0] == len(has), "%s: %r" % (name, a.call("len")))
+            d.end()
+
+
 def wrong_words_are_named():
     with dictionary(2) as d:
         for word in ("7", "x"):
@@ -301,4 +331,4 @@ def wrong_words_are_named():
 if __name__ == "__main__":
     child_shown()
     run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, of_two_sets_the_later_counts,
-         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, wrong_words_are_named])
+         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, what_was_saved_before_a_loss_is_kept, wrong_words_are_named])
