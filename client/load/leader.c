@@ -411,6 +411,9 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     texts_print("skipped", &r->failures, errors);
     if (r->twice > 0)
         verb_say("%" PRIu64 " names came more than once; the last one of each is kept", r->twice);
+    if (the_load.refills && !set_is_read_again())
+        verb_say("what a node has of the set is not read again when the node is lost: the name of "
+                 "a source, or the prefix, is not UTF-8");
     if (the_load.o->json) {
         json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}",
                               "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",

@@ -384,14 +384,18 @@ static json_int_t now_ms(void) {
     return (json_int_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+bool set_is_read_again(void) {
+    bool is = text_is_utf8((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix));
+    for (unsigned i = 0; i < the_load.o->nsources; i++)
+        is &= text_is_utf8((const uint8_t *)the_load.o->sources[i], strlen(the_load.o->sources[i]));
+    return is;
+}
+
 /* What is needed to read the set again, beside the head's other members. It is of this dictionary:
  * what another one saved, and was restored here, may have been changed there. */
 static json_t *refill_make(const struct load_plan *p) {
-    for (unsigned i = 0; i < the_load.o->nsources; i++)
-        if (!text_is_utf8((const uint8_t *)the_load.o->sources[i], strlen(the_load.o->sources[i])))
-            return NULL; /* JSON cannot hold its name */
-    if (!text_is_utf8((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix)))
-        return NULL;
+    if (!set_is_read_again())
+        return json_null();
     return json_pack("{s:s,s:I,s:b,s:I}", "dictionary", the_load.dictionary, "time", now_ms(),
                      "anon", the_load.o->anon, "newest", (json_int_t)p->newest);
 }

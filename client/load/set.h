@@ -16,6 +16,8 @@ struct set_result {
 };
 /* Put the set, when all units are read. 0 or a negative code with the sentence set. */
 int set_write(const struct load_plan *p, struct set_result *r);
+/* Whether its description can say by what it is read again (SETS 4): JSON is UTF-8. */
+bool set_is_read_again(void);
 /* A text as a JSON string. Names need not be UTF-8, but JSON is: other bytes become U+FFFD. */
 struct json_t *text_json(const void *text, size_t len);
 /* Look for the set of that name. 1 with the ID of its load (room for LOAD_ID_CAP bytes), its items

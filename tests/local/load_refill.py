@@ -290,6 +290,17 @@ def the_same_load_reads_what_is_missing():
         d.end()
 
 
+def a_name_that_is_no_utf8_is_told():
+    name = path("n").encode() + b"\xff.txt"
+    with open(name, "wb") as f:
+        f.write(b"a\nb\n")
+    with dictionary(2) as d:
+        r = load(d, os.fsdecode(name), "--set=n")
+        check(r.code == 0 and "not read again" in r.err, r)
+        check(json.loads(stored(d, "ddict.set", "n"))["refill"] is None, "its description")
+        d.end()
+
+
 def what_was_saved_before_a_loss_is_kept():
     """Also by the passes after it; and they go on where the word that all is loaded was lost."""
     to = path("saves")
@@ -331,4 +342,4 @@ def wrong_words_are_named():
 if __name__ == "__main__":
     child_shown()
     run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, of_two_sets_the_later_counts,
-         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, what_was_saved_before_a_loss_is_kept, wrong_words_are_named])
+         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, wrong_words_are_named])
