@@ -564,12 +564,23 @@ static int owners_find(void) {
     return n;
 }
 
+/* Of a set that cannot be read again: 1, 0 or negative. */
+static int nothing_is_missing(const struct lost_set *l) {
+    struct wanted *w = wanted_new();
+    int rc = !w ? no_memory() : items_want(l, w);
+    rc = rc == 0 ? wanted_count(w) == 0 : rc;
+    wanted_free(w);
+    return rc;
+}
+
 /* Sets that were loaded later are only looked at. */
 static int own_refill(uint64_t *items) {
     int rc = sets_find();
     for (size_t i = 0; i < refill.n && rc == 0; i++) {
         struct lost_set *l = &refill.sets[i];
         if (strcmp(l->name, the_load.set) == 0) {
+            if (l->head && l->why[0] != 0 && nothing_is_missing(l) == 1)
+                return 0;
             rc = set_refill(l);
             *items = l->items;
             return rc == 0 && l->why[0] != 0

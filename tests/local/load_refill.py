@@ -229,6 +229,10 @@ def sets_of_others_are_named():
             check(name not in s or why in s[name].get("error", "") or "its description was lost" in s[name]["error"], s)
         check(any("it was restored" in x.get("error", "") or "not put by" in x.get("error", "") for x in s.values()), s)
         check(not [k for k in items(lost) if k in listed(d)], "what may have been changed was read")
+        r = load(d, "r.tar", "--prefix=r/")
+        check(r.code == 1 and "it was restored" in r.err if items(lost) else r.json["already"], r)
+        check(ddict(d, "restore", path("saved")).code == 0, "restore once more")
+        check(loads(d, "r.tar", "--prefix=r/")["already"], "all is there")
         d.end()
 
 
