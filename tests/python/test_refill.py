@@ -67,6 +67,7 @@ class Refill(unittest.TestCase):
     def test_a_wait_ends_in_time_while_it_is_read_again(self):
         self.assertIsInstance(self.said, ddict.TimeoutError)
         self.assertLess(self.took, REFILL_S)
+        self.assertEqual(self.d._seconds, 1800)  # of a call that is given no time
 
     def test_a_lost_key_is_an_error_of_its_own(self):
         self.assertIsInstance(self.without, ddict.KeyLostError)
