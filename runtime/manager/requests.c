@@ -472,6 +472,8 @@ static int take_clear(struct requester *a, const struct request *q) {
         request_failed(a, q->m, e);
     if (e != 0)
         return TAKE_DONE;
+    if (a->m->anew)
+        anew_cleared(a->m);
     if (faults.on)
         faults_step(STEP_CHANGED);
     requester_changed(a, q->m->id, 0, NULL);
@@ -479,8 +481,6 @@ static int take_clear(struct requester *a, const struct request *q) {
     requester_taken(a, q->m->id);
     subscriptions_clear(a->m);
     queues_clear(a->m);
-    if (a->m->anew)
-        anew_cleared(a->m);
     a->m->now = clock_ns();
     return TAKE_DONE;
 }
