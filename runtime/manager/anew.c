@@ -162,7 +162,7 @@ const char *anew_lost(const struct manager *m, uint64_t hash) {
 }
 
 bool anew_is_awaited(const struct manager *m, uint64_t hash) {
-    return m->anew && m->anew->keys == OWNER_REFILLING && !is_known(m, hash);
+    return m->anew && owner_is_read(m->anew->keys) && !is_known(m, hash);
 }
 
 static void request_refuse(struct requester *a, const struct msg *req, struct store_ref *ref,

@@ -66,8 +66,13 @@ enum owner_keys { /* with --refill, what has become of the keys of an owner */
                   OWNER_LOST, /* its primary is gone, and there was no copy: the backup of the row is
                                * the process that is to begin anew, once it has started */
                   OWNER_REFILLING, /* its primary began anew, empty; sources are being read again */
-                  OWNER_REFILLED   /* ... and have been, as far as that could be */
+                  OWNER_REFILLED,  /* ... and have been, as far as that could be */
+                  OWNER_READ_ON /* a second copy of REFILLING was promoted: it has what it has, and
+                                    * sources are read on */
 };
+static inline bool owner_is_read(enum owner_keys keys) {
+    return keys == OWNER_REFILLING || keys == OWNER_READ_ON;
+}
 
 struct sup_msg {
     uint32_t type;

@@ -115,10 +115,12 @@ void *held_map_pack(const struct supervisor *s, const struct map_state *m, size_
 
 static bool row_makes_sense(const struct supervisor *s, uint32_t owner, const struct map_word *w) {
     uint32_t end = shadow_end(&s->deal);
-    return w->primary < end && (w->backup < end || w->backup == SHADOW_NONE) &&
-           shadow_owner(&s->deal, w->primary) == owner && w->keys <= OWNER_REFILLED &&
-           w->lost_node < s->nodes &&
-           (w->backup == SHADOW_NONE || shadow_owner(&s->deal, w->backup) == owner);
+    if (w->primary >= end || shadow_owner(&s->deal, w->primary) != owner ||
+        w->keys > OWNER_READ_ON || w->lost_node >= s->nodes)
+        return false;
+    return w->backup == SHADOW_NONE ||
+           (w->backup < end && shadow_owner(&s->deal, w->backup) == owner &&
+            w->backup % s->nodes != w->primary % s->nodes);
 }
 
 int held_map_unpack(const struct supervisor *s, struct map_state *m, const void *bytes,

@@ -48,6 +48,8 @@ static inline struct owner_place owner_place_promoted(const struct owner_place *
     to.backup = SHADOW_NONE;
     to.backup_port = 0;
     to.whole = false;
+    if (to.keys == OWNER_REFILLING)
+        to.keys = OWNER_READ_ON;
     return to;
 }
 /* A manager or shadow that starts again, before SUP_GO: the rows that are not as at the start. */

@@ -79,7 +79,7 @@ static void child_stop(struct supervisor *s) {
 bool refill_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
     struct refilling *f = &s->refill->of[owner];
-    if (row->keys != OWNER_REFILLING || row->primary % s->nodes != s->node_id) {
+    if (!owner_is_read(row->keys) || row->primary % s->nodes != s->node_id) {
         if (f->state == HERE_READS)
             child_stop(s);
         f->state = HERE_NOT;
@@ -178,7 +178,7 @@ int refilled_heard(struct supervisor *s, const struct control_said *m) {
     if (!control_decides(s) || s->stage >= STAGE_ENDING)
         return 0;
     const struct owner_place *row = owner_map_next(s, m->manager);
-    if (row->epoch != m->aux || row->keys != OWNER_REFILLING || row->primary % s->nodes != m->node)
+    if (row->epoch != m->aux || !owner_is_read(row->keys) || row->primary % s->nodes != m->node)
         return 0;
     if (w.together)
         snprintf(together, sizeof together, " (counted with %u more)", w.together);

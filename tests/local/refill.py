@@ -455,12 +455,15 @@ def two_copies_and_two_nodes_at_once():
             d.lose(i)
         node, reader = d.wait_reader()
         check([owner for owner, _ in owners_of(d.nodes[node].proc.pid)].count(1) == 1, "the keys of manager 1 did not begin anew")
+        d.run("fill", "mine", 60, 100)
         wait_for("a second copy of what began anew", lambda: any("the keys of manager 1 have a second copy again" in t for t in d.said()), 40, pace=0.05)
         d.lose(node)
         d.wait_reader(reader)
+        d.run("verify", "mine", 60, 100, node=d.left()[0])
         d.s3.serving.set()
         d.wait_refilled(1)
         d.is_whole()
+        d.run("verify", "mine", 60, 100, node=d.left()[-1])
         d.end()
 
 

@@ -1012,6 +1012,21 @@ START_TEST(an_old_copy_is_not_what_keys_begin_with) {
 }
 END_TEST
 
+/* Its own puts are acknowledged, so they stay; what it has not got is awaited. */
+START_TEST(a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has) {
+    primary_open(1);
+    repl(REPL_PUT, key_next(0), "copied");
+    acknowledged();
+    anew_send(3, OWNER_READ_ON);
+    UNTIL(!replica_backup_is(&m));
+    end_open(&proxy, ROLE_DATA, PROXY, 9);
+    UNTIL(proxy.up);
+    ck_assert(is_there(key_next(0), "copied"));
+    ask_held(asked(MSG_GET, 3), key_next(1), NULL);
+    ck_assert_int_eq(put(REFILLS, 4, key_next(2), "read again"), 0);
+}
+END_TEST
+
 START_TEST(a_copy_of_keys_that_began_anew_once_is_as_any) {
     primary_open(1);
     repl(REPL_PUT, key_next(0), "copied");
@@ -1044,4 +1059,5 @@ UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order
                what_was_loaded_is_removed_when_all_is_read,
                a_frozen_dictionary_takes_what_is_read_again_and_no_more,
                an_old_copy_is_not_what_keys_begin_with,
+               a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has,
                a_copy_of_keys_that_began_anew_once_is_as_any)

@@ -295,6 +295,16 @@ START_TEST(a_backup_that_is_given_up_meanwhile_ends_it) {
 }
 END_TEST
 
+START_TEST(a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has) {
+    s.opt.refill = true;
+    s.owner_map[1].keys = OWNER_REFILLING;
+    ck_assert(lose(1, 0));
+    timers_run(&s.timers, timers_next(&s.timers));
+    agree(2);
+    ck_assert(s.owner_map[1].keys == OWNER_READ_ON && s.owner_map[1].primary % s.nodes != 1);
+}
+END_TEST
+
 START_TEST(with_refill_keys_without_a_copy_are_lost_and_begin_anew) {
     s.opt.refill = true;
     owner_map_backup_lost(&s, 1, 1, "why");
@@ -433,6 +443,7 @@ UNIT_MAIN_WITH("supervisor_replicas", before, after, a_row_that_is_newer_counts,
                a_lease_that_is_long_over_is_not_awaited,
                nothing_is_lost_before_all_are_ready_or_without_a_copy,
                a_backup_that_is_given_up_meanwhile_ends_it,
+               a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has,
                with_refill_keys_without_a_copy_are_lost_and_begin_anew,
                a_lease_counts_from_when_the_beat_was_sent,
                the_end_of_a_lease_is_seen_at_once_and_the_next_one_too,
