@@ -297,7 +297,9 @@ END_TEST
 
 START_TEST(a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has) {
     s.opt.refill = true;
-    s.owner_map[1].keys = OWNER_REFILLING;
+    to.keys = OWNER_REFILLING;
+    owner_map_change(&s, 1, &to, NULL);
+    agree(2);
     ck_assert(lose(1, 0));
     timers_run(&s.timers, timers_next(&s.timers));
     agree(2);
