@@ -297,8 +297,9 @@ END_TEST
 
 START_TEST(a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has) {
     s.opt.refill = true;
-    to.keys = OWNER_REFILLING;
-    owner_map_change(&s, 1, &to, NULL);
+    struct owner_place row = *owner_map_next(&s, 1);
+    row.keys = OWNER_REFILLING;
+    owner_map_change(&s, 1, &row, NULL);
     agree(2);
     ck_assert(lose(1, 0));
     timers_run(&s.timers, timers_next(&s.timers));
