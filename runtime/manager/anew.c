@@ -158,7 +158,7 @@ static bool is_known(const struct manager *m, uint64_t hash) {
 
 const char *anew_lost(const struct manager *m, uint64_t hash) {
     const struct anew *w = m->anew;
-    return w && w->keys == OWNER_REFILLED && !is_known(m, hash) ? w->text : NULL;
+    return w && w->keys >= OWNER_REFILLING && !is_known(m, hash) ? w->text : NULL;
 }
 
 bool anew_is_awaited(const struct manager *m, uint64_t hash) {

@@ -33,7 +33,7 @@ bool anew_holds(struct requester *a, const struct msg *req, const void *key, uin
  * or was answered that the key may be lost; false: it was never lost. */
 bool anew_missing(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
                   struct store_ref *ref, uint64_t began);
-/* The sentence, if such a key may have been lost, and is awaited no more; or NULL. */
+/* The sentence, if such a key may have been lost; or NULL. */
 const char *anew_lost(const struct manager *m, uint64_t hash);
 void anew_put(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
 void anew_removed(struct manager *m, uint64_t hash);

@@ -809,6 +809,24 @@ START_TEST(what_was_not_read_again_is_lost) {
 }
 END_TEST
 
+START_TEST(who_has_no_more_time_is_told_that_the_key_may_be_lost) {
+    struct msg wait = asked(MSG_POP, 1);
+    wait.flags |= MSGF_WAIT;
+    wait.aux = 20000;
+    began_anew(OWNER_REFILLING);
+    proxy_ask(wait, key_next(0), NULL);
+    ck_assert_int_eq(proxy.last.status, DDICT_EKEYLOST);
+    ck_assert_ptr_nonnull(memmem(proxy.value, sizeof proxy.value, "node n9", 7));
+    proxy_ask(asked(MSG_PUT, 2), key_next(0), "value");
+    wait.id = id_of(3, 3);
+    proxy_ask(wait, key_next(0), NULL);
+    ck_assert(proxy_has("value"));
+    wait.id = id_of(4, 4); /* now it is known that it was removed */
+    proxy_ask(wait, key_next(0), NULL);
+    ck_assert_int_eq(proxy.last.status, -ETIMEDOUT);
+}
+END_TEST
+
 START_TEST(who_waits_for_a_lost_key_can_give_up) {
     struct msg put = asked(MSG_PUT, 1), cancel = asked(MSG_CANCEL, 2);
     began_anew(OWNER_REFILLING);
@@ -1052,6 +1070,7 @@ UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order
                a_death_between_a_change_and_its_result_loses_neither,
                a_later_life_of_a_primary_is_told_by_the_map_before_it_serves,
                a_key_that_may_be_read_again_is_waited_for, what_was_not_read_again_is_lost,
+               who_has_no_more_time_is_told_that_the_key_may_be_lost,
                who_waits_for_a_lost_key_can_give_up, a_later_life_knows_that_keys_were_lost,
                a_new_key_waits_for_what_is_read_again,
                what_is_read_again_is_taken_as_long_as_it_is_wanted,
