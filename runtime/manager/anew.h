@@ -18,11 +18,6 @@ int anew_init(struct manager *m); /* nothing where it is no shadow; -ENOMEM */
 void anew_free(struct manager *m);
 void anew_map(struct manager *m,
               const struct sup_msg *s); /* SUP_MAP that names us as the primary */
-/* What ddict-load puts, as it reads a source again. */
-static inline bool anew_is_refill(const struct manager *m, const struct msg *req) {
-    unsigned all = MSGF_REFILL | MSGF_LOADED | MSGF_NEW;
-    return m->setup->refill && (req->flags & all) == all;
-}
 /* Whether the key may still be read again: REFILLING, and it was not removed. */
 bool anew_is_awaited(const struct manager *m, uint64_t hash);
 /* The request is to wait as long as its key is awaited. True: it does, and has taken over ref, or was

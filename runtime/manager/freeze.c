@@ -134,6 +134,12 @@ void freeze_refuse(struct requester *a, const struct msg *req) {
 bool freeze_refuses_end(const struct manager *m) {
     return m->shut && !m->freeze->completing;
 }
+static bool puts_may_end(const struct manager *m) {
+    return m->freeze->completing && m->puts_open > 0;
+}
+bool freeze_keeps_out(const struct manager *m) {
+    return m->freeze->closing && !puts_may_end(m);
+}
 
 /* --- what ddictd says --- */
 static void state_tell(struct manager *m, enum freeze_state state) {
@@ -170,7 +176,7 @@ void freeze_take(struct manager *m, const struct sup_msg *s) {
 
 bool freeze_turn(struct manager *m) {
     struct freeze *f = m->freeze;
-    if (!f->closing || (f->completing && m->puts_open > 0) || flights_open(m))
+    if (!f->closing || puts_may_end(m) || flights_open(m))
         return false;
     f->completing = false;
     timer_clear(&m->timers, &f->late);

@@ -18,5 +18,7 @@ bool freeze_turn(struct manager *m);
 void freeze_refuse(struct requester *a, const struct msg *req);
 /* Whether a streamed put that ends now is refused. */
 bool freeze_refuses_end(const struct manager *m);
+/* Whether even a PUT of a refill is to wait: CLOSED is reached when no change is in flight. */
+bool freeze_keeps_out(const struct manager *m);
 
 #endif

@@ -254,7 +254,7 @@ struct manager {
     struct freeze *freeze;
     bool shut;                /* writes are refused: not OPEN */
     uint64_t frozen;          /* epoch while FROZEN, else 0 */
-    unsigned puts_open;       /* streamed puts that have not ended */
+    unsigned puts_open;       /* streamed puts that have not ended, but for those of a refill */
     struct put_in *puts_kept; /* those of proxies whose connections have ended */
     struct rma_export *lent;  /* values that other managers are reading */
     struct cache_room *cache;

@@ -79,6 +79,11 @@ struct ledger_entry *requester_enter(struct requester *a, const struct msg *req,
 void requester_begin(struct requester *a, struct ledger_entry **e);
 /* It is answered: its entry ends. */
 void requester_entry_end(struct manager *m, struct ledger_entry **e);
+/* With --refill, a PUT of ddict-load as it reads again what was lost (PROTOCOL 13). */
+static inline bool request_is_refill(const struct manager *m, const struct msg *req) {
+    unsigned all = MSGF_REFILL | MSGF_LOADED | MSGF_NEW;
+    return m->setup->refill && (req->flags & all) == all;
+}
 static inline void requester_send_placed(struct requester *a, const struct msg *r, uint64_t off) {
     a->ops->send_placed(a, r, off);
 }

@@ -98,7 +98,7 @@ static int put_sent(struct requester *a, const struct msg *req, struct store_ref
 /* Why its key, as it is now, lets no such value in; or 0. */
 static int put_judge(const struct manager *m, const struct msg *req, const void *key,
                      uint64_t hash) {
-    if (anew_is_refill(m, req))
+    if (request_is_refill(m, req))
         return anew_is_awaited(m, hash) ? 0 : DDICT_EEXISTS;
     return !(req->flags & MSGF_NEW) && is_sealed(m, req, key) ? DDICT_ESEALED : 0;
 }
@@ -108,7 +108,8 @@ static bool new_waits(struct requester *a, const struct msg *req, struct store_r
                       uint64_t began) {
     const struct item *it = ref->item;
     struct store_ref there;
-    return req->flags & MSGF_NEW && !anew_is_refill(a->m, req) && anew_is_awaited(a->m, it->hash) &&
+    return req->flags & MSGF_NEW && !request_is_refill(a->m, req) &&
+           anew_is_awaited(a->m, it->hash) &&
            store_find(a->m->store, it->key, it->key_len, &there) == DDICT_ENOKEY &&
            anew_holds(a, req, it->key, it->hash, ref, began);
 }
@@ -116,7 +117,7 @@ static bool new_waits(struct requester *a, const struct msg *req, struct store_r
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
                     uint64_t began) {
     struct manager *m = a->m;
-    if (freeze_refuses_end(m) && !flight_is_own(m, req) && !anew_is_refill(m, req)) {
+    if (freeze_refuses_end(m) && !flight_is_own(m, req) && !request_is_refill(m, req)) {
         freeze_refuse(a, req);
         request_given_up(a, req, ref);
         return;
@@ -639,8 +640,9 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
         return TAKE_DONE;
     if (to != mg->setup->id)
         return take_elsewhere(a, &q, to);
-    if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m) &&
-        !anew_is_refill(mg, m)) {
+    if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m)) {
+        if (request_is_refill(mg, m))
+            return freeze_keeps_out(mg) ? TAKE_LATER : row->take(a, &q);
         int e = put_refused(a, m);
         if (e >= 0)
             freeze_refuse(a, m);

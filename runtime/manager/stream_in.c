@@ -117,10 +117,16 @@ static void put_in_note(struct put_in *p, bool last) {
     __atomic_store_n(&p->entry->got, p->got, __ATOMIC_RELEASE);
 }
 
+/* A freeze waits for those that fill a block, but for what a refill puts. */
+static void put_in_counts(const struct put_in *p, int more) {
+    if (!request_is_refill(p->m, &p->req))
+        p->m->puts_open += (unsigned)more;
+}
+
 static void put_in_refuse(struct put_in *p, int status, const char *text) {
     put_in_leave(p); /* before its block: the ledger names no free one */
     if (p->state == PUT_FILLS)
-        p->m->puts_open--;
+        put_in_counts(p, -1);
     if (p->state == PUT_FILLS && !p->landing)
         store_abort(p->m->store, &p->ref);
     p->doomed = p->state == PUT_FILLS && p->landing;
@@ -147,7 +153,7 @@ static void put_in_late(struct timer *t) {
 static void put_in_free(struct put_in *p) { /* it is the first in the list */
     p->requester->puts = p->next;
     if (p->state == PUT_FILLS)
-        p->m->puts_open--;
+        put_in_counts(p, -1);
     timer_clear(&p->m->timers, &p->timer);
     if (p->doomed)
         store_abort(p->m->store, &p->ref);
@@ -202,7 +208,7 @@ int put_in_begin(struct requester *a, const struct msg *m, const uint8_t *key) {
     if (e == 0) {
         p->ref = ref;
         p->state = PUT_FILLS;
-        a->m->puts_open++;
+        put_in_counts(p, 1);
         if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0)
             put_in_refuse(p, -ENOMEM, "manager has no memory");
         else
@@ -326,7 +332,7 @@ int put_in_resume(struct requester *a, struct ledger_entry *e, const struct stor
     p->ref = *ref;
     p->got = e->got;
     p->again = true;
-    a->m->puts_open++;
+    put_in_counts(p, 1);
     put_in_entered(p, e);
     if (timer_after(&a->m->timers, &p->timer, DD_STREAM_MS * 1000000ull) < 0)
         put_in_refuse(p, -ENOMEM, "manager has no memory");
@@ -436,7 +442,7 @@ int put_in_await(struct requester *a, const struct msg *m, struct store_ref *ref
     p->began = began;
     p->got = m->val_len;
     p->complete = true;
-    a->m->puts_open++;
+    put_in_counts(p, 1);
     manager_waits_for_room(a->m);
     return TAKE_PAUSE;
 }
@@ -545,7 +551,7 @@ static void kept_end(struct put_in **at) {
     timer_clear(&p->m->timers, &p->timer);
     ledger_end(p->m->setup->ledger, p->entry); /* before its block: the ledger names no free one */
     store_abort(p->m->store, &p->ref);
-    p->m->puts_open--;
+    put_in_counts(p, -1);
     free(p);
 }
 
@@ -636,7 +642,7 @@ int put_in_revive(struct manager *m, struct ledger_entry *e, const struct store_
                          .entry = e,
                          .got = e->got,
                          .began = clock_ns()};
-    m->puts_open++;
+    put_in_counts(p, 1);
     kept_add(p);
     return 0;
 }

@@ -879,6 +879,22 @@ static bool is_sealed(const char *key) {
     return store_find(m.store, key, (uint32_t)strlen(key), &ref) == 0 && item_is_loaded(ref.item);
 }
 
+/* A value in pieces: its header, and all of it. */
+static void stream_send(struct msg r, const char *key, uint64_t len) {
+    r.key_len = (uint32_t)strlen(key);
+    r.val_len = len;
+    ck_assert_int_eq(conn_send(proxy.c, &r, key, r.key_len, NULL, 0, NULL, NULL), 0);
+}
+static void value_send(uint64_t id, uint64_t len) {
+    static uint8_t piece[DD_MSG_PIECE];
+    for (uint64_t at = 0; at < len; at += sizeof piece) {
+        uint64_t n = len - at < sizeof piece ? len - at : sizeof piece;
+        struct msg r = {
+            .type = MSG_DATA, .flags = at + n == len ? MSGF_LAST : 0, .id = id, .aux = at};
+        ck_assert_int_eq(conn_send(proxy.c, &r, piece, n, NULL, 0, NULL, NULL), 0);
+    }
+}
+
 START_TEST(a_new_key_waits_for_what_is_read_again) {
     began_anew(OWNER_REFILLING);
     uint64_t before_all = used_then();
@@ -907,29 +923,18 @@ START_TEST(what_is_read_again_is_taken_as_long_as_it_is_wanted) {
     ck_assert_int_eq(put(0, 3, key_next(1), "ours"), 0); /* which was removed */
     proxy_ask(asked(MSG_DEL, 4), key_next(1), NULL);
     ck_assert_int_eq(put(REFILLS, 5, key_next(1), "read again"), DDICT_EEXISTS);
-    stream.key_len = (uint32_t)strlen(key_next(1));
-    stream.val_len = LARGE;
-    ck_assert_int_eq(conn_send(proxy.c, &stream, key_next(1), stream.key_len, NULL, 0, NULL, NULL),
-                     0);
+    stream_send(stream, key_next(1), LARGE);
     UNTIL(proxy.last.id == stream.id); /* before its value */
-    ck_assert(proxy.last.status == DDICT_EEXISTS && m.puts_open == 0);
+    ck_assert_int_eq(proxy.last.status, DDICT_EEXISTS);
     stream.id = id_of(21, 21);
-    stream.key_len = (uint32_t)strlen(key_next(2));
-    ck_assert_int_eq(conn_send(proxy.c, &stream, key_next(2), stream.key_len, NULL, 0, NULL, NULL),
-                     0);
-    UNTIL(m.puts_open == 1);
+    stream_send(stream, key_next(2), LARGE);
+    turns(50);
     anew_send(4, OWNER_REFILLED);
     turns(50);
     ck_assert_int_eq(put(REFILLS, 6, key_next(3), "read again"), DDICT_EEXISTS);
-    for (uint64_t at = 0; at < LARGE; at += DD_MSG_PIECE) { /* or when it is complete */
-        static uint8_t piece[DD_MSG_PIECE];
-        uint64_t n = LARGE - at < sizeof piece ? LARGE - at : sizeof piece;
-        struct msg r = {
-            .type = MSG_DATA, .flags = at + n == LARGE ? MSGF_LAST : 0, .id = stream.id, .aux = at};
-        ck_assert_int_eq(conn_send(proxy.c, &r, piece, n, NULL, 0, NULL, NULL), 0);
-    }
+    value_send(stream.id, LARGE); /* or when it is complete */
     UNTIL(proxy.last.id == stream.id);
-    ck_assert(proxy.last.status == DDICT_EEXISTS && m.puts_open == 0);
+    ck_assert_int_eq(proxy.last.status, DDICT_EEXISTS);
     ck_assert_int_eq(put(MSGF_NEW | MSGF_LOADED, 7, key_next(3), "loaded"), 0);
     ck_assert(is_sealed(key_next(3)));
 }
@@ -1008,6 +1013,39 @@ START_TEST(a_frozen_dictionary_takes_what_is_read_again_and_no_more) {
 }
 END_TEST
 
+static bool is_told(enum freeze_state state) {
+    struct sup_msg s;
+    while (sup_recv(supervisor_fd, &s, NULL, 0) >= 0)
+        if (s.type == SUP_FREEZE_AT && s.status == (int32_t)state)
+            return true;
+    return false;
+}
+
+START_TEST(a_freeze_does_not_wait_for_values_that_are_read_again) {
+    struct sup_msg s = {.type = SUP_FREEZE, .id = 1, .status = FREEZE_CLOSED};
+    struct msg ours = put_of(MSGF_STREAM, 30);
+    setup.results = NULL; /* as there is no ledger for a value in pieces */
+    began_anew(OWNER_REFILLING);
+    uint64_t before_all = used_then(), began = clock_ms();
+    stream_send(put_of(REFILLS | MSGF_STREAM, 1), key_next(0), LARGE);
+    UNTIL(used() > before_all);
+    stream_send(ours, key_next(1), LARGE);
+    UNTIL(m.puts_open == 1);
+    ck_assert_int_eq(sup_send(supervisor_fd, &s, NULL, 0), 0);
+    UNTIL(m.shut);
+    ck_assert_int_eq(put(REFILLS, 3, key_next(2), "read again"), 0); /* while one of ours may end */
+    ck_assert(!is_told(FREEZE_CLOSED));
+    value_send(ours.id, LARGE);
+    UNTIL(proxy.last.id == ours.id);
+    ck_assert_int_eq(proxy.last.status, 0);
+    UNTIL(is_told(FREEZE_CLOSED));
+    ck_assert_uint_lt(clock_ms() - began, DD_FREEZE_MS);
+    value_send(id_of(1, 1), LARGE);
+    UNTIL(proxy.last.id == id_of(1, 1));
+    ck_assert_int_eq(proxy.last.status, 0);
+}
+END_TEST
+
 /* It has a copy, but who decides did not take it for one: it may be older than what was lost. */
 START_TEST(an_old_copy_is_not_what_keys_begin_with) {
     primary_open(1);
@@ -1077,6 +1115,7 @@ UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order
                after_a_clear_nothing_is_read_again, without_refill_what_was_loaded_is_as_any,
                what_was_loaded_is_removed_when_all_is_read,
                a_frozen_dictionary_takes_what_is_read_again_and_no_more,
+               a_freeze_does_not_wait_for_values_that_are_read_again,
                an_old_copy_is_not_what_keys_begin_with,
                a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has,
                a_copy_of_keys_that_began_anew_once_is_as_any)

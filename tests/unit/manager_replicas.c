@@ -408,6 +408,21 @@ START_TEST(a_large_value_for_what_is_sealed_is_refused) {
 }
 END_TEST
 
+START_TEST(what_is_read_again_waits_until_a_freeze_has_begun) {
+    struct sup_msg s = {.type = SUP_FREEZE, .id = 1, .status = FREEZE_CLOSED};
+    uint64_t put = ask(MSG_PUT, 0, key(0), "one");
+    UNTIL_BY(alone_turn, m->flights->air);
+    ck_assert_int_eq(sup_send(primary.supervisor_fd, &s, NULL, 0), 0);
+    UNTIL_BY(alone_turn, m->shut);
+    uint64_t again = ask(MSG_PUT, MSGF_NEW | MSGF_LOADED | MSGF_REFILL, key(1), "again");
+    alone(300);
+    ck_assert(!answered(put) && !answered(again)); /* and no other change is in flight */
+    UNTIL(answered(again));
+    ck_assert(is(put, 0, NULL) && is(again, DDICT_EEXISTS, NULL)); /* it is not awaited here */
+    both_same();
+}
+END_TEST
+
 START_TEST(what_is_in_doubt_is_made_the_same_on_both) {
     uint64_t id[5];
     ask(MSG_PUT, 0, key(0), "old");
@@ -668,8 +683,8 @@ UNIT_MAIN_WITH(
     after_a_promotion_a_proxy_is_answered_by_what_was_the_backup,
     without_a_backup_all_in_flight_is_made_and_it_goes_on, a_backup_that_says_nothing_is_told_of,
     a_backup_without_room_is_told_of, large_values_go_in_pieces, what_was_loaded_is_sealed,
-    a_large_value_for_what_is_sealed_is_refused, what_is_in_doubt_is_made_the_same_on_both,
-    what_is_sent_again_takes_nothing_from_the_backup, whatever_breaks_both_have_the_same,
-    a_later_life_goes_on_with_what_was_in_flight, a_later_life_undoes_what_nobody_asks_for_again,
-    a_later_life_undoes_what_did_not_arrive, what_a_later_life_undoes_has_no_result,
-    a_later_life_clears_again)
+    a_large_value_for_what_is_sealed_is_refused, what_is_read_again_waits_until_a_freeze_has_begun,
+    what_is_in_doubt_is_made_the_same_on_both, what_is_sent_again_takes_nothing_from_the_backup,
+    whatever_breaks_both_have_the_same, a_later_life_goes_on_with_what_was_in_flight,
+    a_later_life_undoes_what_nobody_asks_for_again, a_later_life_undoes_what_did_not_arrive,
+    what_a_later_life_undoes_has_no_result, a_later_life_clears_again)
