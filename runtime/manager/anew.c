@@ -115,9 +115,8 @@ static bool hold_add(struct requester *a, const struct msg *req, const void *key
     h->began = began;
     if (ref)
         h->ref = *ref;
-    pending_add(&h->pending, a, req, ref && ref->fill ? NULL : h->key, 0, &hold_ops);
-    if (ref)
-        pending_value(&h->pending, ref->off);
+    /* it is of a proxy, as a shadow has no lanes, which sends it again to a later life */
+    pending_add(&h->pending, a, req, h->key, 0, &hold_ops);
     hold_enter(&w->chain[hash % HOLD_CHAINS], h);
     w->waiting++;
     return true;

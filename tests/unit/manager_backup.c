@@ -469,15 +469,19 @@ START_TEST(without_room_it_says_so_and_drops_the_rest) {
 }
 END_TEST
 
-/* Memory is full again and again, and the disk makes room: each waits, in order. */
-START_TEST(with_a_spill_it_waits_for_room) {
+static void spill_open(void) {
     struct store_options o = {.budget = MEMORY, .managers = 2, .spill = SPILL};
-    char key[16];
     shadow_close();
     close(setup.arena_fd);
     ck_assert_int_ge(setup.spill_fd = spill_create(".", SPILL, 1), 0);
     ck_assert_int_ge(setup.arena_fd = arena_create(&o), 0);
     shadow_open();
+}
+
+/* Memory is full again and again, and the disk makes room: each waits, in order. */
+START_TEST(with_a_spill_it_waits_for_room) {
+    char key[16];
+    spill_open();
     primary_open(1);
     for (unsigned i = 0; i < 40; i++) {
         snprintf(key, sizeof key, "%u", i);
@@ -940,6 +944,26 @@ START_TEST(what_is_read_again_is_taken_as_long_as_it_is_wanted) {
 }
 END_TEST
 
+/* It is sent again to a later life. */
+START_TEST(a_value_of_the_spill_that_waits_does_not_keep_a_later_life_away) {
+    struct msg put = put_of(MSGF_NEW | MSGF_STREAM, 1);
+    struct store_ref ref;
+    spill_open();
+    began_anew(OWNER_REFILLING);
+    stream_send(put, key_next(0), MEMORY + LARGE);
+    UNTIL(page.held > 0);
+    value_send(put.id, MEMORY + LARGE);
+    UNTIL(page.held == 0);
+    ck_assert_uint_eq(proxy.messages, 0);
+    anew_send(4, OWNER_REFILLED);
+    UNTIL(proxy.messages == 1);
+    ck_assert_int_eq(proxy.last.status, 0);
+    ck_assert_int_eq(store_find(m.store, key_next(0), (uint32_t)strlen(key_next(0)), &ref), 0);
+    ck_assert_uint_eq(item_len(ref.item), MEMORY + LARGE);
+    close(setup.spill_fd);
+}
+END_TEST
+
 START_TEST(after_a_clear_nothing_is_read_again) {
     began_anew(OWNER_REFILLING);
     ask_held(asked(MSG_GET, 1), key_next(0), NULL);
@@ -1112,6 +1136,7 @@ UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order
                who_waits_for_a_lost_key_can_give_up, a_later_life_knows_that_keys_were_lost,
                a_new_key_waits_for_what_is_read_again,
                what_is_read_again_is_taken_as_long_as_it_is_wanted,
+               a_value_of_the_spill_that_waits_does_not_keep_a_later_life_away,
                after_a_clear_nothing_is_read_again, without_refill_what_was_loaded_is_as_any,
                what_was_loaded_is_removed_when_all_is_read,
                a_frozen_dictionary_takes_what_is_read_again_and_no_more,
