@@ -422,6 +422,8 @@
 /* --- --refill (PROTOCOL 13) --- */
 /* keys of an owner that began anew that are known to have been removed since: 8 to 22 bytes each */
 #define DD_ANEW_KEYS_MAX (1u << 20)
+/* the keys of an owner begin anew so often where their node is there and their process dies for good */
+#define DD_ANEW_DEATHS 3u
 
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
  * a request to its end, and asks it again; more than --restarts may be */

@@ -25,6 +25,7 @@ struct tries {
     uint32_t primary;
     bool anew; /* to make a process that begins anew; that is over with the first one that starts */
     unsigned n;
+    unsigned deaths;               /* of the process that served the keys, and they began anew */
     bool said;                     /* a line of the record has told why one could not be */
     uint64_t missing;              /* since then there is no whole backup; 0: there is */
     uint64_t whole;                /* since then there was one, before */
@@ -248,7 +249,8 @@ static uint32_t node_choose(struct supervisor *s, const struct owner_place *row,
 /* --- who decides: the steps --- */
 static void tries_begin(struct tries *t, uint32_t primary, bool anew) {
     free(t->on);
-    *t = (struct tries){.primary = primary, .missing = t->missing, .anew = anew};
+    *t = (struct tries){
+        .primary = primary, .missing = t->missing, .deaths = t->deaths, .anew = anew};
 }
 
 static void row_without(struct supervisor *s, uint32_t owner, const char *why) {
@@ -478,6 +480,21 @@ int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
     return 0;
 }
 
+/* They are nowhere else. What ended their process may end the next ones, too, for ever: so not often. */
+static void keys_lost(struct supervisor *s, const struct control_said *m, const char *said) {
+    if (s->opt.refill && s->new_backups->tries[m->manager].deaths++ < DD_ANEW_DEATHS) {
+        owner_map_lose(s, m->manager, said);
+        return;
+    }
+    s->lost_manager = m->manager;
+    s->lost_node = m->node;
+    if (s->opt.refill)
+        supervisor_lost(s, "%s: its keys have begun anew %u times after such a death", said,
+                        DD_ANEW_DEATHS);
+    else
+        supervisor_lost(s, "%s, and there is no second copy of its keys", said);
+}
+
 int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
     char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 192];
     if (!is_owner(s, m->manager))
@@ -489,13 +506,7 @@ int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
         return 0;
     if (row->backup == SHADOW_NONE || !row->whole ||
         coordinator_is_lost(s, row->backup % s->nodes)) {
-        if (s->opt.refill) {
-            owner_map_lose(s, m->manager, said);
-            return 0;
-        }
-        s->lost_manager = m->manager;
-        s->lost_node = m->node;
-        supervisor_lost(s, "%s, and there is no second copy of its keys", said);
+        keys_lost(s, m, said);
         return 0;
     }
     snprintf(why, sizeof why,

@@ -14,6 +14,7 @@
 #include <supervisor/refill.h>
 #include <supervisor/shadows.h>
 
+#include <stdarg.h>
 #include <string.h>
 
 #define NODES    6u
@@ -24,7 +25,7 @@ static struct supervisor s;
 static struct local_manager started;
 static bool gone[NODES], decides, refuses;
 static unsigned changes, notes, begun, lost, done, said[MSG_TYPE_N];
-static char note[512], said_text[512];
+static char note[512], said_text[512], why_lost[1024];
 static uint64_t said_epoch;
 
 /* --- what it uses --- */
@@ -90,6 +91,10 @@ struct local_manager *shadow_begin(struct supervisor *sup, uint32_t number) {
     return &started;
 }
 void supervisor_lost(struct supervisor *sup, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why_lost, sizeof why_lost, fmt, ap);
+    va_end(ap);
     lost++;
     sup->lost = true;
 }
@@ -469,15 +474,34 @@ START_TEST(a_process_that_is_lost_for_good_begins_anew_elsewhere) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("supervisor_new_backup", before, after,
-               each_owner_gets_a_copy_on_another_node_and_few_at_once,
-               a_node_that_has_no_copies_comes_first,
-               what_is_refused_is_tried_elsewhere_and_not_for_ever,
-               old_and_strange_words_change_nothing, a_node_says_it_until_the_map_has_it,
-               one_that_can_not_be_started_is_refused_once,
-               a_primary_that_is_gone_is_told_of_until_another_serves,
-               a_primary_is_given_up_only_for_a_whole_backup,
-               a_node_leaves_only_if_others_have_all_and_decide,
-               keys_that_are_lost_begin_anew_on_another_node,
-               where_they_can_not_be_is_tried_once_and_then_all_is_lost,
-               who_decides_again_tries_again, a_process_that_is_lost_for_good_begins_anew_elsewhere)
+/* By the same request, or as there is not memory enough for it anywhere. */
+START_TEST(keys_whose_process_dies_again_and_again_are_lost) {
+    struct owner_place *row = &s.owner_map[8];
+    one_copy();
+    for (unsigned i = 0; i <= DD_ANEW_DEATHS; i++) {
+        struct control_said died = {.node = row->primary % NODES,
+                                    .manager = 8,
+                                    .aux = row->epoch,
+                                    .payload = "died",
+                                    .len = 4};
+        ck_assert_uint_eq(lost, 0);
+        ck_assert_int_eq(primary_lost_heard(&s, &died), 0);
+        ck_assert(lost == 1 || is_making(8));
+        if (lost == 0)
+            ck_assert_int_eq(placed(8, row->epoch, row->backup % NODES, 5, ""), 0);
+    }
+    ck_assert(lost == 1 && s.lost_manager == 8);
+}
+END_TEST
+
+UNIT_MAIN_WITH(
+    "supervisor_new_backup", before, after, each_owner_gets_a_copy_on_another_node_and_few_at_once,
+    a_node_that_has_no_copies_comes_first, what_is_refused_is_tried_elsewhere_and_not_for_ever,
+    old_and_strange_words_change_nothing, a_node_says_it_until_the_map_has_it,
+    one_that_can_not_be_started_is_refused_once,
+    a_primary_that_is_gone_is_told_of_until_another_serves,
+    a_primary_is_given_up_only_for_a_whole_backup, a_node_leaves_only_if_others_have_all_and_decide,
+    keys_that_are_lost_begin_anew_on_another_node,
+    where_they_can_not_be_is_tried_once_and_then_all_is_lost, who_decides_again_tries_again,
+    a_process_that_is_lost_for_good_begins_anew_elsewhere,
+    keys_whose_process_dies_again_and_again_are_lost)
