@@ -261,19 +261,21 @@ static void row_without(struct supervisor *s, uint32_t owner, const char *why) {
     owner_map_change(s, owner, &to, why);
 }
 
-static void try_failed(struct supervisor *s, uint32_t owner, const char *why) {
+void new_backup_failed(struct supervisor *s, uint32_t owner, const char *why) {
     struct tries *t = &s->new_backups->tries[owner];
-    const char *node = node_name(s, owner_map_next(s, owner)->backup % s->nodes);
+    const struct owner_place *row = owner_map_next(s, owner);
+    bool anew = row->keys == OWNER_LOST;
+    const char *node = node_name(s, row->backup % s->nodes);
     char text[OWNER_MAP_WHY + 128];
     snprintf(text, sizeof text,
-             t->anew ? "the keys of manager %u can not begin anew on node %s: %s"
-                     : "no second copy of the keys of manager %u can be made on node %s: %s",
+             anew ? "the keys of manager %u can not begin anew on node %s: %s"
+                  : "no second copy of the keys of manager %u can be made on node %s: %s",
              owner, node, why);
     if (t->said)
         log_info("%s", text);
     row_without(s, owner, t->said ? NULL : text);
     t->said = true;
-    if (t->anew)
+    if (anew)
         snprintf(t->why, sizeof t->why, "%s", text);
 }
 
@@ -307,7 +309,7 @@ static bool making_look(struct supervisor *s, uint32_t owner, uint64_t now) {
     else if (!t->asked) /* another node has asked for it */
         t->asked = now;
     else if (now - t->asked > DD_BACKUP_PLACE_MS * 1000000ull)
-        try_failed(s, owner, "its ddictd has not started it");
+        new_backup_failed(s, owner, "its ddictd has not started it");
     return true;
 }
 
@@ -450,7 +452,7 @@ int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) 
     if (!row || !is_making(row) || row->backup_port || row->backup % s->nodes != m->node)
         return 0;
     if (!w.port) {
-        try_failed(s, m->manager, why);
+        new_backup_failed(s, m->manager, why);
         return 0;
     }
     struct owner_place to = *row;

@@ -118,11 +118,12 @@ void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch,
         control_drop(s, owner, epoch, why);
         return;
     }
-    if (p->keys == OWNER_LOST)
-        snprintf(text, sizeof text, "the keys of manager %u can not begin anew: %s", owner, why);
-    else
-        snprintf(text, sizeof text, "the keys of manager %u have no second copy %s: %s", owner,
-                 p->whole ? "any more" : "yet", why);
+    if (p->keys == OWNER_LOST) {
+        new_backup_failed(s, owner, why);
+        return;
+    }
+    snprintf(text, sizeof text, "the keys of manager %u have no second copy %s: %s", owner,
+             p->whole ? "any more" : "yet", why);
     to.backup = SHADOW_NONE;
     to.backup_port = 0;
     to.whole = false;

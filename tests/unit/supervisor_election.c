@@ -188,6 +188,8 @@ void control_stage_tell(struct supervisor *s, uint32_t node) {
 }
 void shadows_look(struct supervisor *s) {
 }
+void new_backup_failed(struct supervisor *s, uint32_t owner, const char *why) {
+}
 void new_backups_look(struct supervisor *s) {
 }
 void new_backups_decide(struct supervisor *s) {

@@ -494,6 +494,21 @@ START_TEST(keys_whose_process_dies_again_and_again_are_lost) {
 }
 END_TEST
 
+START_TEST(who_has_begun_and_is_lost_is_one_that_failed) {
+    struct owner_place *row = &s.owner_map[8];
+    one_copy();
+    gone[2] = true;
+    owner_map_lose(&s, 8, "node n2 is lost");
+    uint32_t first = row->backup;
+    new_backup_failed(&s, 8, "it died");
+    ck_assert(is_making(8) && row->backup != first);
+    ck_assert_ptr_nonnull(strstr(note, "the keys of manager 8 can not begin anew on node n"));
+    while (is_making(8))
+        ck_assert_int_eq(placed(8, row->epoch, row->backup % NODES, 0, "no room"), 0);
+    ck_assert_ptr_nonnull(strstr(why_lost, "no room"));
+}
+END_TEST
+
 UNIT_MAIN_WITH(
     "supervisor_new_backup", before, after, each_owner_gets_a_copy_on_another_node_and_few_at_once,
     a_node_that_has_no_copies_comes_first, what_is_refused_is_tried_elsewhere_and_not_for_ever,
@@ -504,4 +519,4 @@ UNIT_MAIN_WITH(
     keys_that_are_lost_begin_anew_on_another_node,
     where_they_can_not_be_is_tried_once_and_then_all_is_lost, who_decides_again_tries_again,
     a_process_that_is_lost_for_good_begins_anew_elsewhere,
-    keys_whose_process_dies_again_and_again_are_lost)
+    keys_whose_process_dies_again_and_again_are_lost, who_has_begun_and_is_lost_is_one_that_failed)

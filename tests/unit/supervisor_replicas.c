@@ -34,7 +34,7 @@ static struct manager_page page;
 static unsigned told, mapped, dropped, noted, lost, served, suspends;
 static bool suspended;
 static size_t note_len;
-static unsigned told_before, rounds;
+static unsigned told_before, rounds, tries_failed;
 static uint32_t granted[NODES];
 static uint64_t since;
 static struct election vote;
@@ -47,6 +47,9 @@ void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int 
     told++;
     ck_assert_uint_eq(m->type, SUP_MAP);
     ck_assert_uint_gt(m->count, 1);
+}
+void new_backup_failed(struct supervisor *sup, uint32_t owner, const char *why) {
+    tries_failed++;
 }
 void new_backups_look(struct supervisor *sup) {
 }
@@ -101,7 +104,7 @@ static void before(void) {
     memset(&local, 0, sizeof local);
     memset(&page, 0, sizeof page);
     told = mapped = dropped = noted = lost = served = suspends = 0;
-    told_before = rounds = 0;
+    told_before = rounds = tries_failed = 0;
     since = 0;
     memset(granted, 0, sizeof granted);
     memset(&vote, 0, sizeof vote);
@@ -322,6 +325,11 @@ START_TEST(with_refill_keys_without_a_copy_are_lost_and_begin_anew) {
     uint64_t epoch = owner_map_next(&s, 1)->epoch;
     owner_map_lose(&s, 1, "again");
     ck_assert_uint_eq(owner_map_next(&s, 1)->epoch, epoch);
+    struct owner_place to = *row; /* the process that was to begin anew is lost: another is tried */
+    to.backup = shadow_on(&s.deal, 1, 2);
+    owner_map_change(&s, 1, &to, NULL);
+    owner_map_backup_lost(&s, 1, owner_map_next(&s, 1)->epoch, "it died");
+    ck_assert_uint_eq(tries_failed, 1);
 }
 END_TEST
 
