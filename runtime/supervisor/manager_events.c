@@ -60,9 +60,10 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
             shadow_lost(mgr, why);
             return;
         }
-        if (m->status < 0 && mgr->deaths > 0) {
+        if (m->status < 0 && (mgr->deaths > 0 || s->opt.refill)) {
             char why[sizeof m->text + 32];
-            snprintf(why, sizeof why, "can not start again: %s", m->text);
+            snprintf(why, sizeof why, "can not start%s: %s", mgr->deaths > 0 ? " again" : "",
+                     m->text);
             if (process_moves(mgr, why))
                 return;
         }
