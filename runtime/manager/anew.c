@@ -215,13 +215,20 @@ static void all_ready(struct anew *w) {
             hold_ready(w, w->chain[i].first);
 }
 
-void anew_cleared(struct manager *m) {
+int anew_clear(struct manager *m) {
     struct anew *w = m->anew;
+    bool *cleared = &m->setup->page->cleared, was = *cleared;
     if (!w || w->keys < OWNER_REFILLING)
-        return;
-    m->setup->page->cleared = true;
+        return store_clear(m->store);
+    *cleared = true; /* before: this life may end in the middle, and the next one clears again */
+    int e = store_clear(m->store);
+    if (e < 0) {
+        *cleared = was;
+        return e;
+    }
     hashset_free(&w->removed);
     all_ready(w);
+    return 0;
 }
 
 /* --- the map --- */

@@ -32,7 +32,7 @@ bool anew_missing(struct requester *a, const struct msg *req, const void *key, u
 const char *anew_lost(const struct manager *m, uint64_t hash);
 void anew_put(struct manager *m, const void *key, uint32_t key_len, uint64_t hash);
 void anew_removed(struct manager *m, uint64_t hash);
-void anew_cleared(struct manager *m); /* all keys were removed */
+int anew_clear(struct manager *m); /* store_clear(), of which a later life knows */
 /* Once a turn: what waited is run again, when its key was put or all was read. True: more is left. */
 bool anew_turn(struct manager *m);
 

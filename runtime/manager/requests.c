@@ -468,13 +468,11 @@ static int take_clear(struct requester *a, const struct request *q) {
         return TAKE_DONE;
     int e = a->m->flights ? flight_send(a, q->m, REPL_CLEAR, NULL, 0, NULL, clock_ns(), 0) : 0;
     if (e == 0)
-        e = store_clear(a->m->store);
+        e = anew_clear(a->m);
     if (e < 0 && !flight_fails(a->m, q->m))
         request_failed(a, q->m, e);
     if (e != 0)
         return TAKE_DONE;
-    if (a->m->anew)
-        anew_cleared(a->m);
     if (faults.on)
         faults_step(STEP_CHANGED);
     requester_changed(a, q->m->id, 0, NULL);
