@@ -128,8 +128,10 @@ static void node_go(struct supervisor *s, const struct freeze_word *w) {
     }
 }
 
+/* One that was started behind the start may have died before it had read what it was told. */
 void freezes_tell(struct local_manager *mgr) {
-    if (mgr->freezes)
+    bool was_told = mgr->late && !mgr->filling && mgr->s->freezes->go.state != FREEZE_OPEN;
+    if (mgr->freezes || was_told)
         manager_go(mgr);
 }
 

@@ -53,7 +53,8 @@ MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/mana
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
   tests/unit/supervisor_election \
   tests/unit/supervisor_new_backup tests/unit/supervisor_refill tests/unit/supervisor_refill_child \
-  tests/unit/supervisor_shadows tests/unit/supervisor_watch tests/local/control_messages
+  tests/unit/supervisor_shadows tests/unit/supervisor_watch tests/unit/supervisor_freeze \
+  tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
@@ -135,6 +136,10 @@ tests_unit_supervisor_shadows_SOURCES = tests/unit/supervisor_shadows.c tests/un
   runtime/supervisor/shadows.c
 tests_unit_supervisor_shadows_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_shadows_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
+tests_unit_supervisor_freeze_SOURCES = tests/unit/supervisor_freeze.c tests/unit/unit.h \
+  runtime/supervisor/freeze.c
+tests_unit_supervisor_freeze_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_freeze_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_watch_SOURCES = tests/unit/supervisor_watch.c tests/unit/unit.h \
   runtime/supervisor/watch.c runtime/supervisor/watch.h
 tests_unit_supervisor_watch_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
