@@ -5,6 +5,7 @@
 
 #include "forward.h"
 #include "manager.h"
+#include "peer_client.h"
 #include "requester.h"
 #include <base/deal.h>
 #include <base/error.h>
@@ -73,13 +74,15 @@ static bool queue_add(struct prefetch *p, const uint8_t *record, size_t n) {
     return true;
 }
 
-/* Whether the key is of another node, and not in the cache. */
+/* Whether the key is of another node, and not in the cache. One that is being read again might not be
+ * answered for long, and the others would wait behind it. */
 static bool key_wanted(struct manager *m, const uint8_t *key, uint32_t len, uint64_t *hash,
                        uint32_t *owner) {
     struct store_ref ref;
     *hash = key_hash(key, len);
     *owner = deal_owner(&m->setup->deal, *hash);
     return m->frozen && *owner % m->setup->nodes != m->setup->node_id &&
+           !peer_is_refilling(m, *owner) &&
            store_cache_find(m->store, key, len, &ref) == DDICT_ENOKEY;
 }
 
@@ -130,6 +133,7 @@ bool prefetch_turn(struct manager *m) {
                           .type = MSG_GET,
                           .flags = MSGF_VIEW,
                           .id = ++p->next_id,
+                          .patience_ms = m->setup->refill ? DD_PEER_LOST_MS : 0,
                           .key_len = len};
         /* If the key cannot be requested, the client that reads it will be told. */
         if (key_wanted(m, key, len, &hash, &owner) &&
