@@ -17,7 +17,9 @@
 #define FORWARDS_MAX 512u
 /* Of one lane, that wait for their keys; not counted among FORWARDS_MAX, so that they cannot keep
  * back the put that they wait for. More are refused. */
-#define WAITS_MAX    4096u
+#define WAITS_MAX 4096u
+/* likewise, bytes that are kept of values for keys that are being read again, which may wait for them */
+#define HELD_MAX     (4u * DD_COPIES_MAX)
 #define EVENTS_MAX   65536u /* likewise for events: one for each subscription at each manager */
 #define ID_INDEX(id) ((uint32_t)(id))
 
@@ -397,12 +399,13 @@ void forward_last(struct forward *f) {
 }
 
 /* Forwards to managers that do not move are not counted: they may take any time, and no more of
- * them come, because new ones are parked. Nor are those to keys that are being read again, which may
- * wait for them, up to as many as may wait. */
+ * them come, because new ones are parked. Those to keys that are being read again, which may wait for
+ * them, are counted for themselves: up to as many as may wait, and HELD_MAX. */
 bool forwards_full(struct requester *a, const struct msg *req, uint32_t to) {
     /* the number of those that wait has a limit of its own */
     unsigned n_most = req->flags & MSGF_WAIT ? UINT_MAX : FORWARDS_MAX, n = 0;
-    size_t most = forward_copies(a->m, req) ? DD_COPIES_MAX : SIZE_MAX, copies = 0;
+    bool copied = forward_copies(a->m, req) > 0;
+    size_t most = copied ? DD_COPIES_MAX : SIZE_MAX, copies = 0, held = 0;
     if (a->forward_copies >= most)
         rests_find(a); /* who waits for room keeps nobody from taking what fills it */
     if (a->forwards_n < n_most && a->forward_copies < most)
@@ -410,10 +413,14 @@ bool forwards_full(struct requester *a, const struct msg *req, uint32_t to) {
     if (peer_stuck(a->m, to) || (n_most != UINT_MAX && a->forwards_n >= WAITS_MAX))
         return true;
     for (const struct forward *f = a->forwards; f; f = f->a_next)
-        if (!f->rests && !peer_stuck(a->m, f->from)) {
-            n += forward_busy(f) && !peer_is_refilling(a->m, f->from);
+        if (!f->rests && peer_is_refilling(a->m, f->from)) {
+            held += f->copied;
+        } else if (!f->rests && !peer_stuck(a->m, f->from)) {
+            n += forward_busy(f);
             copies += f->copied;
         }
+    if (copied && peer_is_refilling(a->m, to))
+        return n >= n_most || held >= HELD_MAX;
     return n >= n_most || copies >= most;
 }
 

@@ -367,6 +367,20 @@ START_TEST(keys_that_are_read_again_keep_no_other_from_going_on) {
 }
 END_TEST
 
+START_TEST(values_for_keys_that_are_read_again_are_counted_for_themselves) {
+    struct msg put = request(MSG_PUT, 0, DD_MSG_INLINE / 2), get = request(MSG_GET, 0, 0);
+    uint64_t most = 4ull * DD_COPIES_MAX / (DD_MSG_INLINE / 2), n = 0;
+    refilling = 1;
+    for (; !forwards_full(&lane, &put, 1); n++)
+        forward_make(MSG_PUT, MSGF_NEW, DD_MSG_INLINE / 2, 1);
+    ck_assert(n >= most && n <= most + 1);
+    ck_assert(!forwards_full(&lane, &get, 1));
+    for (n = 0; !forwards_full(&lane, &put, 2); n++)
+        forward_make(MSG_PUT, 0, DD_MSG_INLINE / 2, 2);
+    ck_assert_uint_eq(n, DD_COPIES_MAX / (DD_MSG_INLINE / 2) + 1);
+}
+END_TEST
+
 START_TEST(no_more_than_may_wait_ask_for_keys_that_are_read_again) {
     struct msg get = request(MSG_GET, 0, 0), pop = request(MSG_POP, MSGF_WAIT, 0);
     unsigned n = 0, most = 0;
@@ -438,6 +452,7 @@ UNIT_MAIN_WITH("manager_forwards", before, after, only_changes_take_places_with_
                a_ledger_without_changes_claims_nothing, values_under_way_are_counted,
                values_for_a_manager_that_stands_still_are_not,
                keys_that_are_read_again_keep_no_other_from_going_on,
+               values_for_keys_that_are_read_again_are_counted_for_themselves,
                no_more_than_may_wait_ask_for_keys_that_are_read_again,
                values_that_wait_are_counted_for_themselves, values_on_their_way_are_not_refused,
                values_that_wait_keep_no_other_from_going_on)
