@@ -76,6 +76,24 @@ static void child_stop(struct supervisor *s) {
             r->of[i].state = HERE_WANTED;
 }
 
+static void owner_over(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
+    struct refilling *f = &s->refill->of[owner];
+    f->state = HERE_OVER;
+    f->word.ms = (uint32_t)((timers_now(&s->timers) - f->since) / 1000000);
+    f->word.failed = said->failed;
+    snprintf(f->why, sizeof f->why, "%s", said->why);
+}
+
+/* Nothing that the end of the dictionary waits for is to wait for sources. */
+static void owner_ends(struct supervisor *s, uint32_t owner) {
+    static const struct refill_said no = {.failed = true, .why = "the dictionary is ending"};
+    enum here state = s->refill->of[owner].state;
+    if (state == HERE_READS)
+        child_stop(s);
+    if (state != HERE_OVER)
+        owner_over(s, owner, &no);
+}
+
 bool refill_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
     struct refilling *f = &s->refill->of[owner];
@@ -87,17 +105,11 @@ bool refill_look(struct supervisor *s, uint32_t owner) {
     }
     if (f->state == HERE_NOT)
         *f = (struct refilling){.state = HERE_WANTED, .since = timers_now(&s->timers)};
+    if (s->stage >= STAGE_DRAINING)
+        owner_ends(s, owner);
     if (f->state == HERE_OVER)
         refilled_say(s, owner);
     return true;
-}
-
-static void owner_over(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
-    struct refilling *f = &s->refill->of[owner];
-    f->state = HERE_OVER;
-    f->word.ms = (uint32_t)((timers_now(&s->timers) - f->since) / 1000000);
-    f->word.failed = said->failed;
-    snprintf(f->why, sizeof f->why, "%s", said->why);
 }
 
 /* A try has ended, and what it put stays. A source that fails may answer a little later. */

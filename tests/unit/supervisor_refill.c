@@ -289,6 +289,21 @@ START_TEST(the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again) {
 }
 END_TEST
 
+START_TEST(the_end_of_the_dictionary_waits_for_no_source) {
+    began_anew(0, 2);
+    began_anew(1, 2);
+    look();
+    began_anew(4, 2); /* which waits for the child of the others */
+    s.stage = STAGE_DRAINING;
+    look();
+    ck_assert(stopped == 1 && begun == 1 && changes == 3);
+    ck_assert_ptr_nonnull(strstr(note, "the dictionary is ending"));
+    began_anew(5, 2);
+    look();
+    ck_assert(begun == 1 && changes == 4 && !look());
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_refill", before, after, the_child_begins_once_for_all_that_are_here,
                while_it_reads_others_wait_for_the_next,
                a_child_that_never_ends_is_not_awaited_for_ever,
@@ -297,4 +312,5 @@ UNIT_MAIN_WITH("supervisor_refill", before, after, the_child_begins_once_for_all
                a_source_that_always_fails_is_given_up,
                behind_the_time_of_a_child_there_is_no_other_try,
                it_is_said_until_the_map_has_it_and_in_its_epoch, what_is_lost_again_begins_again,
-               the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again)
+               the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again,
+               the_end_of_the_dictionary_waits_for_no_source)
