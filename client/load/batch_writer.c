@@ -5,7 +5,8 @@
  *
  * A record is put only if its key is absent (DDICT_NEW), so nothing is replaced unnoticed. If two
  * members of one unit have the same name, the later one wins, as when an archive is extracted.
- * --replace overwrites any item.
+ * --replace overwrites any item. A refill replaces nothing, and others may look at once: where names
+ * came more than once in the set it reads a unit twice, first to count them.
  */
 #include "batch_writer.h"
 
@@ -54,6 +55,9 @@ struct sink {
     uint64_t parts, items, bytes, failed, left_out;
     struct pack failures, left, links;
     struct names *seen; /* names in this unit; NULL: none yet */
+    /* in a refill, or NULL: how many records of each name are to come; they are being counted */
+    struct names *to_come;
+    bool counts;
 };
 
 struct sink *sink_new(void) {
@@ -75,7 +79,9 @@ static void sink_clear(struct sink *s) {
     pack_free(&s->left);
     pack_free(&s->links);
     names_free(s->seen);
-    s->seen = NULL;
+    names_free(s->to_come);
+    s->seen = s->to_come = NULL;
+    s->counts = false;
 }
 
 void sink_free(struct sink *s) {
@@ -218,13 +224,10 @@ static int entry_refused(struct sink *s, const struct entry *e, int status) {
                     key_text(s, e, key, sizeof key), dd_strerror(status));
 }
 
-/* In a refill only what it has put itself is replaced, by a later record of the same name. */
-static unsigned put_flags(const struct sink *s, const struct entry *e) {
-    if (!the_load.wanted)
-        return DDICT_LOADED | (e->again || the_load.o->replace ? 0 : DDICT_NEW);
-    return e->again && wanted_is_ours(s->keys.data + e->key, e->klen)
-               ? DDICT_LOADED | DDICT_EXISTING
-               : the_load.wanted_flags | DDICT_NEW;
+static unsigned put_flags(const struct entry *e) {
+    if (the_load.wanted)
+        return the_load.wanted_flags | DDICT_NEW;
+    return DDICT_LOADED | (e->again || the_load.o->replace ? 0 : DDICT_NEW);
 }
 
 static int batch_put(struct sink *s) {
@@ -238,7 +241,7 @@ static int batch_put(struct sink *s) {
                                                 .klen = e->klen,
                                                 .val = s->values + e->value,
                                                 .vlen = e->vlen,
-                                                .flags = DDICT_TAG(e->tag) | put_flags(s, e)};
+                                                .flags = DDICT_TAG(e->tag) | put_flags(e)};
     }
     if (n > 0)
         stored = ddict_put_many(the_load.d, s->pairs, n, -1);
@@ -282,6 +285,14 @@ static int sink_flush(struct sink *s) {
 
 /* --- records --- */
 
+/* In a refill: 1, no other record of this name comes; 0: pass it over; or negative. */
+static int entry_is_last(struct sink *s, const struct entry *e) {
+    uint64_t hash = XXH3_64bits(s->keys.data + e->key, e->klen), n = 0;
+    names_find(s->to_come, hash, &n);
+    int rc = names_add(s->to_come, hash, s->counts ? n + 1 : n - 1, NULL);
+    return rc < 0 ? rc : !s->counts && n == 1;
+}
+
 /* The key is in s->keys, from e->key on. */
 static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t len,
                        int64_t size) {
@@ -292,6 +303,11 @@ static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t
     if (the_load.wanted && !wanted_has(s->keys.data + e->key, e->klen)) {
         s->keys.len = e->key;
         return 0;
+    }
+    int last = s->to_come ? entry_is_last(s, e) : 1;
+    if (last != 1) {
+        s->keys.len = e->key;
+        return last;
     }
     if (size >= 0 && (uint64_t)size > the_load.manager_bytes) {
         char have[24];
@@ -324,8 +340,7 @@ static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t
         }
     }
     s->open = true;
-    /* put_flags() wants to know what became of the earlier record */
-    return the_load.wanted && e->again && (rc = sink_flush(s)) < 0 ? rc : 1;
+    return 1;
 }
 
 static int entry_new(struct sink *s, struct entry **out) {
@@ -513,6 +528,27 @@ static int rest_failed(struct sink *s, const char *why) {
     return failure_note(s, text);
 }
 
+static int unit_read(struct sink *s, const struct unit *u) {
+    int rc = s->origin->kind->read(s, s->origin->text, u->work, u->len);
+    sink_cancel(s);
+    return rc;
+}
+
+/* Names that are wanted. 1; 0: not all of it could be read, which was reported; or negative. */
+static int unit_count(struct sink *s, const struct unit *u) {
+    if (!(s->to_come = names_new()))
+        return no_memory();
+    s->counts = true;
+    int rc = unit_read(s, u);
+    s->counts = false;
+    if (rc < 0 || s->failed > 0)
+        return rc;
+    pack_free(&s->left); /* they come again */
+    pack_free(&s->links);
+    s->left_out = 0;
+    return 1;
+}
+
 int sink_unit(struct sink *s, uint64_t n) {
     struct unit u;
     int rc = unit_fetch(&u, n);
@@ -521,8 +557,9 @@ int sink_unit(struct sink *s, uint64_t n) {
     sink_clear(s);
     s->unit = n;
     s->origin = &the_load.origins[u.source];
-    rc = s->origin->kind->read(s, s->origin->text, u.work, u.len);
-    sink_cancel(s);
+    rc = the_load.wanted && the_load.wanted_twice ? unit_count(s, &u) : 1;
+    if (rc == 1)
+        rc = unit_read(s, &u);
     if (rc < 0 && rc != -ECANCELED && the_load.o->skip && rc != DDICT_EFULL && rc != DDICT_EGONE &&
         rc != DDICT_ELOST && rc != -ETIMEDOUT && rc != -ENOMEM)
         rc = rest_failed(s, dd_errmsg());

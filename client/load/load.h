@@ -88,6 +88,7 @@ struct load {
     const struct load_plan *plan;
     struct wanted *wanted;
     unsigned wanted_flags; /* they are put with these, and NEW */
+    bool wanted_twice;     /* names may come more than once in a unit: the last record counts */
     int64_t newest;        /* when the last file of a folder was changed before it was loaded, ns */
     uint64_t manager_bytes; /* no value is larger */
     struct figures figures;

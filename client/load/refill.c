@@ -294,9 +294,10 @@ static int options_make(const struct lost_set *l, struct load_options *o) {
 /* All sources are as they were. Of folders each file is looked at when it is read: others may come. */
 static int sources_check(const struct lost_set *l) {
     const char *id = json_string_value(json_object_get(l->head, "load"));
+    const json_t *how = json_object_get(l->head, "refill");
     int rc = sources_look();
-    the_load.newest =
-        json_integer_value(json_object_get(json_object_get(l->head, "refill"), "newest"));
+    the_load.newest = json_integer_value(json_object_get(how, "newest"));
+    the_load.wanted_twice = json_is_true(json_object_get(how, "twice"));
     if (rc < 0 || strcmp(the_load.origins[0].kind->name, "dir") == 0)
         return rc;
     rc = take_id();

@@ -393,11 +393,12 @@ bool set_is_read_again(void) {
 
 /* What is needed to read the set again, beside the head's other members. It is of this dictionary:
  * what another one saved, and was restored here, may have been changed there. */
-static json_t *refill_make(const struct load_plan *p) {
+static json_t *refill_make(const struct load_plan *p, const struct set_result *r) {
     if (!set_is_read_again())
         return json_null();
-    return json_pack("{s:s,s:I,s:b,s:I}", "dictionary", the_load.dictionary, "time", now_ms(),
-                     "anon", the_load.o->anon, "newest", (json_int_t)p->newest);
+    return json_pack("{s:s,s:I,s:b,s:I,s:b}", "dictionary", the_load.dictionary, "time", now_ms(),
+                     "anon", the_load.o->anon, "newest", (json_int_t)p->newest, "twice",
+                     r->twice > 0);
 }
 
 static json_t *head_make(const struct load_plan *p, const struct gathered *g,
@@ -415,7 +416,7 @@ static json_t *head_make(const struct load_plan *p, const struct gathered *g,
                           (json_int_t)((g->n + SET_PART - 1) / SET_PART), "numbered", numbered,
                           "skipped", (json_int_t)r->failed, "load", the_load.id);
     if (o && the_load.refills)
-        json_object_set_new(o, "refill", refill_make(p));
+        json_object_set_new(o, "refill", refill_make(p, r));
     if (o && p->array) {
         json_t *shape = json_array();
         for (unsigned i = 0; i < p->ndim; i++)

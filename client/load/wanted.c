@@ -107,11 +107,6 @@ bool wanted_is_there(const void *key, size_t klen) {
     return l && state_of(l) != LOST;
 }
 
-bool wanted_is_ours(const void *key, size_t klen) {
-    const struct lost *l = lost_find(key, klen);
-    return l && state_of(l) == PUT;
-}
-
 void wanted_put(const void *key, size_t klen, bool ours) {
     struct lost *l = lost_find(key, klen);
     if (l &&

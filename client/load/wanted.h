@@ -29,7 +29,6 @@ bool wanted_has(const void *key, size_t klen);
 /* Whether the value has the size that it had. */
 bool wanted_fits(const void *key, size_t klen, uint64_t size);
 bool wanted_is_there(const void *key, size_t klen);
-bool wanted_is_ours(const void *key, size_t klen);
 /* It is in the dictionary again: ours, or another value. */
 void wanted_put(const void *key, size_t klen, bool ours);
 /* A unit is read; both are copied. 0 or a negative code with the sentence set. */

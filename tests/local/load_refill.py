@@ -192,6 +192,21 @@ def sources_that_changed_are_refused():
         d.end()
 
 
+def of_a_name_that_comes_twice_the_last_is_put():
+    """And never another one, which others could see, or which could stay: a frozen dictionary takes what is put anew, not what is put over it."""
+    names = ["a/%d" % i for i in range(60)]
+    tar_of("twice.tar.gz", [(n, b"first " + n.encode()) for n in names] + [("once", b"once")] + [(n, b"later " + n.encode()) for n in names], "w:gz")
+    with dictionary() as d:
+        loads(d, "twice.tar.gz", "--set=twice")
+        before, was = listed(d), values(d)
+        r = ddict(d, "freeze", node=0)
+        check(r.code == 0, r)
+        _, sets, lost = lose(d, 1)
+        check("error" not in sets["twice"] and sets["twice"]["items"] == len(items(lost)) > 5, sets)
+        check(listed(d) == before and values(d) == was, "other values")
+        d.end()
+
+
 def of_two_sets_the_later_counts():
     """Also where it cannot be read again: the older one's values are not what was there."""
     members = {"%d" % i: b"one %d" % i for i in range(60)}
@@ -345,5 +360,6 @@ def wrong_words_are_named():
 
 if __name__ == "__main__":
     child_shown()
-    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, of_two_sets_the_later_counts,
+    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused,
+         of_a_name_that_comes_twice_the_last_is_put, of_two_sets_the_later_counts,
          sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, wrong_words_are_named])
