@@ -74,8 +74,8 @@ def values(d):
 
 
 def lose(d, node, trace=False):
-    """A node, and its keys with it; when that is over: what was there (by key: its manager and size), what the children said (by set), and the
-    keys that were lost."""
+    """A node, and its keys with it; when that is over: what was there (by key: its manager and size), what the children said (by set; of several
+    tries, the first, for which most was lost), and the keys that were lost."""
     before = listed(d)
     for name in glob.glob(SAID + ".*") + [TRACE]:
         if os.path.exists(name):
@@ -88,7 +88,7 @@ def lose(d, node, trace=False):
     sets = {}
     for name in glob.glob(SAID + ".*"):
         with open(name) as f:
-            sets.update((s["set"], s) for s in json.load(f).get("sets", ()) if s["lost"] or s["set"] not in sets)
+            sets.update((s["set"], s) for s in json.load(f).get("sets", ()) if s["set"] not in sets or s["lost"] > sets[s["set"]]["lost"])
     return before, sets, [k for k, (m, _) in before.items() if m in owners]
 
 
