@@ -54,7 +54,7 @@ MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/mana
   tests/unit/supervisor_election \
   tests/unit/supervisor_new_backup tests/unit/supervisor_refill tests/unit/supervisor_refill_child \
   tests/unit/supervisor_shadows tests/unit/supervisor_watch tests/unit/supervisor_freeze \
-  tests/unit/manager_prefetch tests/local/control_messages
+  tests/unit/supervisor_ready tests/unit/manager_prefetch tests/local/control_messages
 check_PROGRAMS += $(MANAGER_TESTS)
 TESTS += $(MANAGER_TESTS)
 MANAGER_TEST_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS) -I$(top_srcdir)/tests/unit $(XXHASH_CFLAGS)
@@ -140,6 +140,10 @@ tests_unit_supervisor_freeze_SOURCES = tests/unit/supervisor_freeze.c tests/unit
   runtime/supervisor/freeze.c
 tests_unit_supervisor_freeze_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_freeze_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
+tests_unit_supervisor_ready_SOURCES = tests/unit/supervisor_ready.c tests/unit/unit.h \
+  runtime/supervisor/manager_events.c
+tests_unit_supervisor_ready_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
+tests_unit_supervisor_ready_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_manager_prefetch_SOURCES = tests/unit/manager_prefetch.c tests/unit/unit.h \
   runtime/manager/prefetch.c runtime/manager/prefetch.h
 tests_unit_manager_prefetch_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
