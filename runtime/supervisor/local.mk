@@ -83,6 +83,7 @@ tests_unit_manager_ledger_SOURCES = tests/unit/manager_ledger.c tests/unit/unit.
 tests_unit_manager_ledger_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_ledger_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_manager_backup_SOURCES = tests/unit/manager_backup.c tests/unit/unit.h
+tests_unit_manager_backup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_clear
 tests_unit_manager_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_manager_backup_LDADD = libmanager.a libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS) $(CHECK_LIBS)

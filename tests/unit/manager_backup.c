@@ -964,6 +964,29 @@ START_TEST(a_value_of_the_spill_that_waits_does_not_keep_a_later_life_away) {
 }
 END_TEST
 
+/* It may end in the middle of it: then the next life knows, and clears again. */
+static bool cleared_then, can_clear = true;
+int __real_store_clear(struct store *s);
+int __wrap_store_clear(struct store *s);
+int __wrap_store_clear(struct store *s) {
+    cleared_then = page.cleared;
+    return can_clear ? __real_store_clear(s) : -ENOMEM;
+}
+
+START_TEST(a_clear_is_known_before_it_is_made) {
+    struct msg clear = {.type = MSG_CLEAR, .flags = MSGF_HOP, .id = id_of(1, 1)};
+    began_anew(OWNER_REFILLING);
+    can_clear = false;
+    proxy_ask(clear, "", NULL);
+    ck_assert(proxy.last.status == -ENOMEM && cleared_then && !page.cleared);
+    can_clear = true;
+    cleared_then = false;
+    clear.id = id_of(2, 2);
+    proxy_ask(clear, "", NULL);
+    ck_assert(proxy.last.status == 0 && cleared_then && page.cleared);
+}
+END_TEST
+
 START_TEST(after_a_clear_nothing_is_read_again) {
     began_anew(OWNER_REFILLING);
     ask_held(asked(MSG_GET, 1), key_next(0), NULL);
@@ -1117,30 +1140,28 @@ START_TEST(a_copy_of_keys_that_began_anew_once_is_as_any) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order_and_acknowledged,
-               many_changes_have_few_acknowledgements, versions_stay_above_those_of_the_primary,
-               a_value_in_pieces_is_there_with_its_last,
-               what_may_have_been_carried_out_is_judged_by_the_number_of_values,
-               the_beginning_of_a_value_is_freed_with_its_connection,
-               an_older_connection_of_the_primary_comes_too_late, only_its_primary_is_heard,
-               what_breaks_the_rules_ends_the_connection,
-               an_epoch_that_is_newer_waits_for_the_map_and_an_older_one_is_refused,
-               a_backup_that_was_dropped_ends_the_connection,
-               without_room_it_says_so_and_drops_the_rest, with_a_spill_it_waits_for_room,
-               when_promoted_it_serves_and_answers_from_results, without_a_lease_nothing_is_taken,
-               a_later_life_goes_on_where_the_one_before_was,
-               a_death_between_a_change_and_its_result_loses_neither,
-               a_later_life_of_a_primary_is_told_by_the_map_before_it_serves,
-               a_key_that_may_be_read_again_is_waited_for, what_was_not_read_again_is_lost,
-               who_has_no_more_time_is_told_that_the_key_may_be_lost,
-               who_waits_for_a_lost_key_can_give_up, a_later_life_knows_that_keys_were_lost,
-               a_new_key_waits_for_what_is_read_again,
-               what_is_read_again_is_taken_as_long_as_it_is_wanted,
-               a_value_of_the_spill_that_waits_does_not_keep_a_later_life_away,
-               after_a_clear_nothing_is_read_again, without_refill_what_was_loaded_is_as_any,
-               what_was_loaded_is_removed_when_all_is_read,
-               a_frozen_dictionary_takes_what_is_read_again_and_no_more,
-               a_freeze_does_not_wait_for_values_that_are_read_again,
-               an_old_copy_is_not_what_keys_begin_with,
-               a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has,
-               a_copy_of_keys_that_began_anew_once_is_as_any)
+UNIT_MAIN_WITH(
+    "manager_backup", before, after, changes_are_carried_out_in_order_and_acknowledged,
+    many_changes_have_few_acknowledgements, versions_stay_above_those_of_the_primary,
+    a_value_in_pieces_is_there_with_its_last,
+    what_may_have_been_carried_out_is_judged_by_the_number_of_values,
+    the_beginning_of_a_value_is_freed_with_its_connection,
+    an_older_connection_of_the_primary_comes_too_late, only_its_primary_is_heard,
+    what_breaks_the_rules_ends_the_connection,
+    an_epoch_that_is_newer_waits_for_the_map_and_an_older_one_is_refused,
+    a_backup_that_was_dropped_ends_the_connection, without_room_it_says_so_and_drops_the_rest,
+    with_a_spill_it_waits_for_room, when_promoted_it_serves_and_answers_from_results,
+    without_a_lease_nothing_is_taken, a_later_life_goes_on_where_the_one_before_was,
+    a_death_between_a_change_and_its_result_loses_neither,
+    a_later_life_of_a_primary_is_told_by_the_map_before_it_serves,
+    a_key_that_may_be_read_again_is_waited_for, what_was_not_read_again_is_lost,
+    who_has_no_more_time_is_told_that_the_key_may_be_lost, who_waits_for_a_lost_key_can_give_up,
+    a_later_life_knows_that_keys_were_lost, a_new_key_waits_for_what_is_read_again,
+    what_is_read_again_is_taken_as_long_as_it_is_wanted,
+    a_value_of_the_spill_that_waits_does_not_keep_a_later_life_away,
+    a_clear_is_known_before_it_is_made, after_a_clear_nothing_is_read_again,
+    without_refill_what_was_loaded_is_as_any, what_was_loaded_is_removed_when_all_is_read,
+    a_frozen_dictionary_takes_what_is_read_again_and_no_more,
+    a_freeze_does_not_wait_for_values_that_are_read_again, an_old_copy_is_not_what_keys_begin_with,
+    a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has,
+    a_copy_of_keys_that_began_anew_once_is_as_any)
