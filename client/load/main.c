@@ -18,6 +18,7 @@
 #include <base/oom.h>
 #include <base/size.h>
 #include <base/verb.h>
+#include <launch/command.h>
 #include <launch/fan_out.h>
 
 #include <errno.h>
@@ -225,9 +226,6 @@ static int signal_came(void) {
 
 /* Returns the exit code, or -ENOENT. */
 static int workers_spread(const struct load_options *o) {
-    static const char *const variables[] = {
-        "AWS_",         "SSL_CERT_", "CURL_CA_",  "http_proxy=", "https_proxy=",
-        "HTTPS_PROXY=", "no_proxy=", "NO_PROXY=", "ALL_PROXY=",  NULL};
     char self[PATH_MAX], run[LOAD_RUN_CAP], threads[16];
     const char *argv[24] = {
         self, "--worker", run, "--prefix", o->prefix, "--on-error", o->skip ? "skip" : "stop"};
@@ -262,7 +260,7 @@ static int workers_spread(const struct load_options *o) {
                        .program = argv,
                        .input = input.data,
                        .input_len = input.len,
-                       .variables = variables,
+                       .variables = source_variables,
                        .on_line = progress_line,
                        .signal_came = signal_came};
     int rc = input.bad ? dd_error(-ENOMEM, "out of memory") : launch_spread(&s);

@@ -98,6 +98,35 @@ void command_environment_add(char **env, char *entry) {
     *env = entry;
 }
 
+const char *const source_variables[] = {
+    "AWS_",         "SSL_CERT_", "CURL_CA_",  "http_proxy=", "https_proxy=",
+    "HTTPS_PROXY=", "no_proxy=", "NO_PROXY=", "ALL_PROXY=",  NULL};
+
+static int is_named(const char *const *names, const char *entry) {
+    for (; names && *names; names++)
+        if (strncmp(entry, *names, strlen(*names)) == 0)
+            return 1;
+    return 0;
+}
+
+char **command_environment_more(char **env, char *const *from, const char *const *names) {
+    size_t n = 0, all = 0, i;
+    char **more;
+
+    while (env[n])
+        n++;
+    while (from[all])
+        all++;
+    more = calloc(n + all + 2, sizeof *more);
+    if (more)
+        memcpy(more, env, n * sizeof *more);
+    for (i = 0; more && i < all; i++)
+        if (is_named(names, from[i]))
+            more[n++] = from[i];
+    free(env);
+    return more;
+}
+
 int command_find(const char *name, char *path, size_t cap) {
     const char *dir = getenv("PATH");
 

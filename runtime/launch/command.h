@@ -18,6 +18,12 @@
 char **command_environment(char *const *from, int all);
 /* there is room for one more; borrowed */
 void command_environment_add(char **env, char *entry);
+/* What who reads sources needs besides: keys of S3, proxies, authorities of TLS. The beginnings of
+ * names of variables, NULL-terminated. */
+extern const char *const source_variables[];
+/* Add those of `from` whose names begin so (names NULL: none); env is freed. There is room for one more,
+ * again; NULL without memory. */
+char **command_environment_more(char **env, char *const *from, const char *const *names);
 
 /* Absolute path of a program: text with a slash is one already, or from the working folder; else
  * the first on PATH. 0 or -ENOENT. */

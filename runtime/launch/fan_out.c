@@ -79,35 +79,6 @@ static int input_make(const struct spread *s) {
     return dd_error(rc, "cannot hand over what is to be done: %s", strerror(-rc));
 }
 
-static int is_wanted(const struct spread *s, const char *entry) {
-    int i;
-
-    for (i = 0; s->variables && s->variables[i]; i++)
-        if (strncmp(entry, s->variables[i], strlen(s->variables[i])) == 0)
-            return 1;
-    return 0;
-}
-
-/* env is freed. */
-static char **environment_add(const struct spread *s, char **env) {
-    size_t n = 0, all = 0, i;
-    char **more;
-
-    while (env[n])
-        n++;
-    while (environ[all])
-        all++;
-    more = calloc(n + all + 1, sizeof *more);
-    if (!more)
-        return NULL;
-    memcpy(more, env, n * sizeof *more);
-    for (i = 0; i < all; i++)
-        if (is_wanted(s, environ[i]))
-            more[n++] = environ[i];
-    free(env);
-    return more;
-}
-
 /* Until srun ends. */
 static int running_follow(struct running *r, int err) {
     struct lines lines = {.max = 65536};
@@ -194,7 +165,7 @@ int launch_spread(const struct spread *s) {
     char **envp = NULL;
     int rc = relay_find(s->name, job, sizeof job, srun, sizeof srun, &step, &envp);
 
-    if (rc == 0 && !(envp = environment_add(s, envp)))
+    if (rc == 0 && !(envp = command_environment_more(envp, environ, s->variables)))
         rc = -ENOMEM;
     if (rc == 0)
         rc = running_start(s, srun, job, &step, envp);

@@ -410,6 +410,9 @@ int plan_make(struct plan *p, const struct options *o) {
         return -ENOMEM;
     rc = slurm ? slurm_plan(p, o, &h, &step) : local_plan(p, o);
     p->end = step.left > 0 ? (uint64_t)time(NULL) + step.left : 0;
+    if (rc == 0 && slurm && p->refill &&
+        !(p->envp = command_environment_more(p->envp, environ, source_variables)))
+        rc = -ENOMEM;
     if (rc == 0)
         rc = name_make(p, o);
     if (rc == 0)

