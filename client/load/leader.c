@@ -46,6 +46,8 @@ static struct leader {
     struct taken taken;
     bool complete; /* the set is in the dictionary; atomic */
     bool begun;    /* an item was put, so a later try will continue this one */
+    /* the set is there, but not all that was lost of it meanwhile could be read again */
+    bool unrepaired;
     struct load_plan plan;
     struct set_result result;
     uint64_t again; /* items that were lost with a node, and read again */
@@ -481,13 +483,21 @@ static int load_all(void) {
     if (rc == 0)
         rc = call_complete(set_complete);
     double seconds = (double)(clock_ns() - lead.began) / 1e9;
-    if (rc == 0) /* of what was lost meanwhile */
-        rc = call_complete(set_repair);
     if (rc == 0)
         rc = call_complete(tries_tidy);
+    if (rc == 0 && the_load.refills) { /* of what was lost meanwhile */
+        rc = call_run(set_repair);
+        lead.unrepaired = rc < 0;
+    }
     if (rc == 0)
         rc = summary_print(lead.result.items, lead.result.bytes, seconds, &f, false);
     return rc;
+}
+
+/* The set is there: nothing of this try is needed any more. */
+static void run_end(void) {
+    state_del(the_load.run, "stop", -1, -1); /* a signal may have come too late */
+    peers_leave();
 }
 
 int leader_run(void) {
@@ -509,7 +519,9 @@ int leader_run(void) {
         if (rc == -ECANCELED)
             rc = beat_signal() != 0 ? -EINTR : -EIO;
         load_complain(why, rc);
-        if (lead.begun)
+        if (lead.unrepaired)
+            run_end();
+        else if (lead.begun)
             beat_say("failed %.900s", why);
         else
             take_back(&lead.taken); /* nothing was read, so no trace of this try is needed */
@@ -517,8 +529,7 @@ int leader_run(void) {
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
         rc = 1;
     } else {
-        state_del(the_load.run, "stop", -1, -1); /* a signal may have come too late */
-        peers_leave();
+        run_end();
     }
     load_plan_free(&lead.plan);
     pack_free(&lead.result.failures);
