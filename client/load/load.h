@@ -90,6 +90,7 @@ struct load {
     unsigned wanted_flags; /* they are put with these, and NEW */
     bool wanted_twice;     /* names may come more than once in a unit: the last record counts */
     int64_t newest;        /* when the last file of a folder was changed before it was loaded, ns */
+    bool moved;            /* folders in it came or went since */
     uint64_t manager_bytes; /* no value is larger */
     struct figures figures;
     int stopped; /* atomic */

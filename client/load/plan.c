@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAN_VERSION 2u
+#define PLAN_VERSION 3u
 /* least bytes of an item besides key and value, including the set's share */
 #define ITEM_EXTRA 96u
 
@@ -118,6 +118,8 @@ int load_plan_store(const struct load_plan *p) {
     pack_u64(&head, p->need);
     pack_u64(&head, p->failures);
     pack_u64(&head, (uint64_t)p->newest);
+    pack_u64(&head, p->tops);
+    pack_u64(&head, p->folders);
     pack_text(&head, p->notes.data, p->notes.len);
     pack_u32(&head, p->array);
     pack_text(&head, p->dtype, strlen(p->dtype));
@@ -153,6 +155,8 @@ int load_plan_fetch(struct load_plan *p) {
     p->need = unpack_u64(&u);
     p->failures = unpack_u64(&u);
     p->newest = (int64_t)unpack_u64(&u);
+    p->tops = unpack_u64(&u);
+    p->folders = unpack_u64(&u);
     text = unpack_text(&u, &n);
     pack_bytes(&p->notes, text, n);
     p->array = unpack_u32(&u) != 0;

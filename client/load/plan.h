@@ -23,7 +23,10 @@ struct load_plan {
     bool array, mixed; /* array: of the above shape; mixed: of several */
     int64_t *labels;   /* numbered: of each record, or NULL; ours */
     uint64_t nlabels;
-    int64_t newest; /* of the files of folders: when the last one of them was changed, ns */
+    /* of folders, in a dictionary with --refill: when the last of their files, links and folders was
+     * changed, ns; hashes of which folders they are, and which are in them */
+    int64_t newest;
+    uint64_t tops, folders;
 };
 /* Cut all sources into units. 0 or a negative code with the sentence set; load_plan_free() in
  * either case. */

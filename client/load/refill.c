@@ -291,20 +291,34 @@ static int options_make(const struct lost_set *l, struct load_options *o) {
     return n > 0 && o->prefix && o->as ? 0 : dd_error(-EBADMSG, "its description cannot be read");
 }
 
+static json_int_t kept(const struct lost_set *l, const char *member) {
+    return json_integer_value(json_object_get(json_object_get(l->head, "refill"), member));
+}
+
+static bool is_folder(void) {
+    return strcmp(the_load.origins[0].kind->name, "dir") == 0;
+}
+
 /* All sources are as they were. Of folders each file is looked at when it is read: others may come. */
 static int sources_check(const struct lost_set *l) {
     const char *id = json_string_value(json_object_get(l->head, "load"));
-    const json_t *how = json_object_get(l->head, "refill");
     int rc = sources_look();
-    the_load.newest = json_integer_value(json_object_get(how, "newest"));
-    the_load.wanted_twice = json_is_true(json_object_get(how, "twice"));
-    if (rc < 0 || strcmp(the_load.origins[0].kind->name, "dir") == 0)
+    if (rc < 0 || is_folder())
         return rc;
     rc = take_id();
     if (rc == 0 && (!id || strcmp(id, the_load.id) != 0))
         rc = dd_error(-ESTALE, "%s%s has changed since it was loaded", the_load.o->sources[0],
                       the_load.o->nsources > 1 ? ", or another source," : "");
     return rc;
+}
+
+static int folders_check(const struct lost_set *l, const struct load_plan *p) {
+    the_load.newest = kept(l, "newest");
+    the_load.moved = (json_int_t)p->folders != kept(l, "folders");
+    if (!is_folder() || (json_int_t)p->tops == kept(l, "tops"))
+        return 0;
+    return dd_error(-ESTALE, "%s%s is another folder than when it was loaded",
+                    the_load.o->sources[0], the_load.o->nsources > 1 ? ", or another source," : "");
 }
 
 /* False: a thread hangs. */
@@ -356,7 +370,9 @@ static int set_read(const struct lost_set *l) {
     struct load_plan plan = {0};
     char why[LOAD_ERROR_MAX];
     int rc = sources_check(l);
-    if (rc == 0 && (rc = load_plan_make(&plan)) == 0) {
+    rc = rc == 0 ? load_plan_make(&plan) : rc;
+    rc = rc == 0 ? folders_check(l, &plan) : rc;
+    if (rc == 0) {
         the_load.plan = &plan;
         the_load.units = plan.units;
         if (!units_read())

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define DEPTH_MAX 256
 #define WAYS_MAX  100
@@ -53,8 +54,22 @@ static bool is_folder(const char *text, bool folder, const unsigned char *head, 
     return folder;
 }
 
+/* Not the time of the bytes: whoever copies or unpacks a file may set that, and a rename keeps it. */
 static int64_t changed_at(const struct stat *st) {
-    return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+    return (int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec;
+}
+
+static void newest_note(struct load_plan *p, const struct stat *st) {
+    if (changed_at(st) > p->newest)
+        p->newest = changed_at(st);
+}
+
+/* Of what a path leads to, and of the link that it may be itself. */
+static bool is_changed(int folder, const char *path) {
+    struct stat st, own;
+    return fstatat(folder, path, &st, 0) < 0 ||
+           fstatat(folder, path, &own, AT_SYMLINK_NOFOLLOW) < 0 ||
+           changed_at(&st) > the_load.newest || changed_at(&own) > the_load.newest;
 }
 
 static int file_add(struct walk *w, const char *path, uint64_t size) {
@@ -95,11 +110,13 @@ static int folder_walk(struct walk *w, int fd, const char *path, int depth);
 
 static int entry_take(struct walk *w, int folder, const char *name, const char *path, int depth) {
     struct stat st, own;
-    if (fstatat(folder, name, &st, 0) < 0 ||
-        (S_ISDIR(st.st_mode) && fstatat(folder, name, &own, AT_SYMLINK_NOFOLLOW) < 0))
+    if (fstatat(folder, name, &st, 0) < 0 || ((S_ISDIR(st.st_mode) || the_load.refills) &&
+                                              fstatat(folder, name, &own, AT_SYMLINK_NOFOLLOW) < 0))
         return plan_failed(w->p, path, strlen(path), "%s", strerror(errno));
-    if (S_ISREG(st.st_mode) && changed_at(&st) > w->p->newest)
-        w->p->newest = changed_at(&st);
+    if (the_load.refills) {
+        newest_note(w->p, &st);
+        newest_note(w->p, &own);
+    }
     if (!S_ISDIR(st.st_mode))
         return file_add(w, path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0);
     for (int i = 0; i <= depth; i++)
@@ -107,6 +124,7 @@ static int entry_take(struct walk *w, int folder, const char *name, const char *
             return plan_failed(w->p, path, strlen(path), "a link to a folder above it");
     if (depth + 1 >= DEPTH_MAX)
         return plan_failed(w->p, path, strlen(path), "more than %d folders deep", DEPTH_MAX);
+    w->p->folders ^= XXH3_64bits_withSeed(path, strlen(path), st.st_ino);
     unsigned links = w->above[depth].links + S_ISLNK(own.st_mode);
     if (S_ISLNK(own.st_mode) && links > 1) {
         int ways = target_count(w, &st);
@@ -191,6 +209,7 @@ static int dir_plan(struct load_plan *p, const char *text) {
         return rc;
     }
     w->p = p;
+    p->tops ^= XXH3_64bits_withSeed(text, strlen(text), st.st_ino);
     w->above[0].dev = st.st_dev;
     w->above[0].ino = st.st_ino;
     rc = folder_walk(w, fd, "", 0);
@@ -237,6 +256,19 @@ static int file_bytes(struct sink *s, int fd, const char *name, size_t len, uint
     return sink_end(s, LOAD_TAG_BYTES);
 }
 
+/* In a refill: whether the file may be another one than was loaded. Where folders came or went, one
+ * that it is in may be another, too, with files as old as they were. */
+static bool is_another(int folder, const char *name) {
+    bool is = is_changed(folder, name);
+    for (const char *slash = strchr(name, '/'); the_load.moved && slash && !is;
+         slash = strchr(slash + 1, '/')) {
+        char *above = strndup(name, (size_t)(slash - name));
+        is = !above || is_changed(folder, above);
+        free(above);
+    }
+    return is;
+}
+
 static int file_read(struct sink *s, int folder, const char *name, size_t len, uint64_t planned) {
     struct stat st;
     if (the_load.wanted && sink_has(s, name, len, (int64_t)planned)) {
@@ -252,7 +284,7 @@ static int file_read(struct sink *s, int folder, const char *name, size_t len, u
     if (rc == 0 && !S_ISREG(st.st_mode)) {
         sink_left_out(s, name, len, "no regular file");
         rc = 0;
-    } else if (rc != 0 || (the_load.wanted && changed_at(&st) > the_load.newest)) {
+    } else if (rc != 0 || (the_load.wanted && is_another(folder, name))) {
         rc = sink_failed(s, name, len, "%s",
                          rc != 0 ? strerror(rc) : "it has changed since it was loaded");
         sink_advance(s, planned);
