@@ -202,7 +202,7 @@ static int plan_get_ready(void) {
     lead.need = lead.plan.need;
     if (rc == 0 && fresh)
         rc = plan_fits();
-    if (rc == 0 && the_load.o->replace)
+    if (rc == 0 && the_load.o->replace && the_load.refills)
         rc = set_forget(the_load.set);
     if (rc == 0 && fresh) {
         lead.begun = true;

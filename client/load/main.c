@@ -307,12 +307,14 @@ static int refill_begin(const struct load_options *o, const char *owners) {
 }
 
 static int set_remove_all(const struct load_options *o) {
-    char id[LOAD_ID_CAP];
-    uint64_t items, bytes;
+    struct set_found found;
     int rc = attach_look(o);
-    rc = rc < 0 ? rc : set_look(o->set, id, &items, &bytes);
+    rc = rc < 0 ? rc : set_look(o->set, &found);
     if (rc == 0) {
-        verb_say("there is no set \"%s\"", o->set);
+        verb_say("there is no set \"%s\"%s", o->set,
+                 found.lost ? ", or its description was lost with nodes: then load it with "
+                              "--replace, and remove it"
+                            : "");
         return EXIT_NO_KEY;
     }
     rc = rc < 0 ? rc : set_forget(o->set);

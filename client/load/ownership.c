@@ -49,12 +49,19 @@ int take_id(void) {
 /* Check whether this load is complete, or its name taken by another. 1: complete; 0: go on; or
  * negative. */
 static int set_judge(uint64_t *items, uint64_t *bytes) {
-    char id[LOAD_ID_CAP];
-    int rc = set_look(the_load.set, id, items, bytes);
+    struct set_found found;
+    int rc = set_look(the_load.set, &found);
+    *items = found.items;
+    *bytes = found.bytes;
     if (rc <= 0 || the_load.o->replace)
         return rc < 0 ? rc : 0;
-    if (strcmp(id, the_load.id) == 0)
+    if (strcmp(found.id, the_load.id) == 0)
         return 1;
+    if (found.over)
+        return dd_error(DDICT_EEXISTS,
+                        "the set \"%s\" is being replaced or removed, or that was broken off; "
+                        "--replace loads it, `ddict rm --set` removes it",
+                        the_load.set);
     return dd_error(DDICT_EEXISTS,
                     "there is a set \"%s\" already, of another load; --set=NAME gives this one "
                     "another name, --replace replaces it",

@@ -179,6 +179,12 @@ static int head_read(struct lost_set *l) {
     return l->head != NULL;
 }
 
+/* It is being replaced or removed: what is lost of its description stays so. */
+static bool is_over(const struct lost_set *l) {
+    const char *load = json_string_value(json_object_get(l->head, "load"));
+    return load && *load == 0;
+}
+
 /* Whether the set can be read again: this dictionary loaded it, and kept how. */
 static bool is_ours(struct lost_set *l) {
     const json_t *how = json_object_get(l->head, "refill");
@@ -190,7 +196,7 @@ static bool is_ours(struct lost_set *l) {
         set_failed(l, "it was restored: its items may have been changed before they were saved");
     else
         l->time = json_integer_value(json_object_get(how, "time"));
-    if (json_is_true(json_object_get(how, "over")))
+    if (is_over(l))
         set_failed(l, "it is being replaced or removed, or that was broken off");
     return l->why[0] == 0;
 }
@@ -478,7 +484,7 @@ static int set_find(struct lost_set *l) {
     int rc = head_read(l);
     if (rc == 0)
         set_failed(l, "its description was lost with another node");
-    else if (rc == 1 && is_ours(l))
+    else if (rc == 1 && (is_ours(l) || !is_over(l)))
         rc = set_describe(l);
     if (rc < 0)
         set_failed(l, dd_errmsg());

@@ -532,35 +532,32 @@ int set_write(const struct load_plan *p, struct set_result *r) {
 
 /* --- an existing set --- */
 
-/* 1; 0: there is none, nor a copy of it; or negative. */
+/* 1, or as set_piece_view(). */
 static int head_read(const char *name, json_t **o) {
-    uint8_t key[SET_KEY_CAP];
     struct ddict_view v;
-    size_t len = set_key(key, name, NULL, 0);
-    int rc = DDICT_ENOKEY;
+    int rc = set_piece_view(name, NULL, 0, &v);
     *o = NULL;
-    for (unsigned c = 0; len > 0 && key_is_absent(rc); c++) {
-        rc = ddict_view(the_load.d, key, len, &v, 0, -1);
-        len = the_load.refills && c < SET_COPIES ? set_copy_key(key, name, NULL, 0, c) : 0;
-    }
     if (rc < 0)
-        return key_is_absent(rc) ? 0 : load_error(rc);
+        return rc;
     *o = json_loadb(v.data, v.len, 0, NULL);
     ddict_release(&v);
     return *o ? 1 : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
 }
 
-int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes) {
+int set_look(const char *name, struct set_found *found) {
     json_t *o;
     int rc = head_read(name, &o);
+    memset(found, 0, sizeof *found);
     if (rc == 1) {
         const char *load = json_string_value(json_object_get(o, "load"));
-        snprintf(id, LOAD_ID_CAP, "%s", load ? load : "");
-        *items = (uint64_t)json_integer_value(json_object_get(o, "items"));
-        *bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
+        snprintf(found->id, sizeof found->id, "%s", load ? load : "");
+        found->over = load && *load == 0;
+        found->items = (uint64_t)json_integer_value(json_object_get(o, "items"));
+        found->bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
     }
     json_decref(o);
-    return rc;
+    found->lost = rc == DDICT_EKEYLOST;
+    return key_is_absent(rc) ? 0 : rc;
 }
 
 static int head_put_alone(const char *name, const char *text) {
@@ -572,20 +569,16 @@ static int head_put_alone(const char *name, const char *text) {
 
 int set_forget(const char *name) {
     json_t *o;
-    int rc = the_load.refills ? head_read(name, &o) : 0;
-    if (rc <= 0)
-        return rc;
-    json_t *how = json_object_get(o, "refill");
-    bool is_read_again = json_is_object(how) && !json_object_get(how, "over");
-    if (is_read_again)
-        json_object_set_new(how, "over", json_true());
-    char *text = json_dumps(o, JSON_COMPACT);
+    int rc = head_read(name, &o);
+    if (rc < 0)
+        return key_is_absent(rc) ? 0 : rc;
+    char *text =
+        json_object_set_new(o, "load", json_string("")) == 0 ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
-    rc = !text ? no_memory() : 0;
+    rc = !text ? no_memory() : head_put_alone(name, text);
     /* If a node is lost meanwhile, what it had is put again from what was there before. Of a copy
      * that is removed this waits for the end of that; the head is put once more behind it. */
-    if (rc == 0 && is_read_again && (rc = head_put_alone(name, text)) == 0 &&
-        (rc = set_copies_remove(name, NULL, 0)) == 0)
+    if (rc == 0 && the_load.refills && (rc = set_copies_remove(name, NULL, 0)) == 0)
         rc = head_put_alone(name, text);
     free(text);
     return rc;
@@ -601,14 +594,21 @@ static int item_unload(const void *key, size_t len, const struct names *keep) {
     return rc < 0 && !key_is_absent(rc) ? load_error(rc) : 0;
 }
 
-/* Those that a part of its keys has. */
+/* Those that a part of its keys has. A part that is not there was removed with its items; or lost:
+ * a set that replaces this one need not know. */
 static int part_unload(const char *name, int64_t part, const struct names *keep) {
-    uint8_t key[SET_KEY_CAP];
     struct ddict_view v;
-    int rc = ddict_view(the_load.d, key, set_key(key, name, "keys", part), &v, 0, -1);
+    int rc = set_piece_view(name, "keys", part, &v);
+    if (rc == DDICT_EKEYLOST && !keep)
+        return dd_error(
+            rc,
+            "which items the set \"%s\" has was lost with nodes; load it with --replace "
+            "first",
+            name);
     if (rc < 0)
-        return key_is_absent(rc) ? 0 : load_error(rc);
+        return key_is_absent(rc) ? 0 : rc;
     struct unpack u = {.at = v.data, .left = v.len};
+    rc = 0;
     while (rc == 0 && u.left > 0 && !u.bad) {
         size_t n;
         const char *item = unpack_text(&u, &n);
@@ -622,8 +622,8 @@ static int part_unload(const char *name, int64_t part, const struct names *keep)
 int set_items_remove(const char *name, const struct names *keep) {
     json_t *o;
     int rc = head_read(name, &o);
-    if (rc <= 0)
-        return rc;
+    if (rc < 0)
+        return key_is_absent(rc) ? 0 : rc;
     const char *prefix = json_string_value(json_object_get(o, "prefix"));
     json_int_t items = json_integer_value(json_object_get(o, "items")),
                parts = json_integer_value(json_object_get(o, "parts"));
@@ -642,8 +642,8 @@ int set_remove(const char *name) {
     static const char *const what[] = {"keys", "sizes", "labels"};
     json_t *o;
     int rc = head_read(name, &o);
-    if (rc <= 0)
-        return rc;
+    if (rc < 0)
+        return key_is_absent(rc) ? 0 : rc;
     int64_t parts = json_integer_value(json_object_get(o, "parts"));
     json_decref(o);
     rc = set_piece_remove(name, NULL, 0);

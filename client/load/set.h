@@ -20,11 +20,17 @@ int set_write(const struct load_plan *p, struct set_result *r);
 bool set_is_read_again(void);
 /* A text as a JSON string. Names need not be UTF-8, but JSON is: other bytes become U+FFFD. */
 struct json_t *text_json(const void *text, size_t len);
-/* Look for the set of that name. 1 with the ID of its load (room for LOAD_ID_CAP bytes), its items
- * and bytes; 0: there is none; or a negative code with the sentence set. */
-int set_look(const char *name, char *id, uint64_t *items, uint64_t *bytes);
-/* In a dictionary with --refill: the set of that name is not read again any more, because its items
- * will be replaced or removed. 0, also if there is none; or a negative code with the sentence set. */
+struct set_found {
+    char id[LOAD_ID_CAP]; /* of its load */
+    uint64_t items, bytes;
+    bool over; /* it is being replaced or removed, or that was broken off */
+    bool lost; /* there is none, but it may have been lost with nodes */
+};
+/* Look for the set of that name. 1; 0: there is none; or a negative code with the sentence set. */
+int set_look(const char *name, struct set_found *found);
+/* Say of the set of that name that its items will be replaced or removed: it is not read again any
+ * more, and no load takes it for complete. 0, also if there is none; or a negative code with the
+ * sentence set. */
 int set_forget(const char *name);
 /* Remove the items of the set of that name, but for those whose keys have their hashes in keep (NULL:
  * none). Returns as set_forget(), which is called first. */

@@ -68,6 +68,21 @@ int set_piece_put(const char *name, const char *what, int64_t part, const void *
     return rc < 0 ? load_error(rc) : 0;
 }
 
+int set_piece_view(const char *name, const char *what, int64_t part, struct ddict_view *v) {
+    uint8_t key[SET_KEY_CAP];
+    size_t len = set_key(key, name, what, part);
+    int absent = DDICT_ENOKEY;
+    for (unsigned c = 0; len > 0; c++) {
+        int rc = ddict_view(the_load.d, key, len, v, 0, -1);
+        if (!key_is_absent(rc))
+            return rc < 0 ? load_error(rc) : 1;
+        if (rc == DDICT_EKEYLOST)
+            absent = rc;
+        len = the_load.refills && c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
+    }
+    return absent;
+}
+
 static int piece_unload(const uint8_t *key, size_t klen) {
     int rc = ddict_unload(the_load.d, key, klen, -1);
     return rc < 0 && !key_is_absent(rc) ? load_error(rc) : 0;

@@ -7,6 +7,8 @@
 #ifndef DDICT_LOAD_SET_KEY_H
 #define DDICT_LOAD_SET_KEY_H
 
+#include <ddict.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +26,9 @@ size_t set_copy_key(uint8_t *key, const char *name, const char *what, int64_t pa
  * in ddict_put(). 0 or a negative code with the sentence set. */
 int set_piece_put(const char *name, const char *what, int64_t part, const void *value, size_t len,
                   unsigned flags);
+/* View a piece, or if it is not there one of its copies. 1; DDICT_ENOKEY; DDICT_EKEYLOST: it may have
+ * been lost with nodes; or another negative code with the sentence set. */
+int set_piece_view(const char *name, const char *what, int64_t part, struct ddict_view *v);
 /* Remove the copies of a piece. 0, also if there is none; or a negative code with the sentence set. */
 int set_copies_remove(const char *name, const char *what, int64_t part);
 /* The same, and then the piece. */
