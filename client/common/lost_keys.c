@@ -7,6 +7,10 @@
 #define TRIES 64u /* for each manager there is */
 
 int manager_lost_keys(ddict_t *d, unsigned manager) {
+    return manager_lost_keys_within(d, manager, -1);
+}
+
+int manager_lost_keys_within(ddict_t *d, unsigned manager, int timeout_ms) {
     struct ddict_info info;
     char key[48];
     int rc = ddict_get_info(d, &info);
@@ -14,7 +18,7 @@ int manager_lost_keys(ddict_t *d, unsigned manager) {
         size_t len = (size_t)snprintf(key, sizeof key, "sddict.lost/%u", n);
         if (ddict_owner(d, key, len) != manager)
             continue;
-        rc = ddict_contains(d, key, len, NULL, -1);
+        rc = ddict_contains(d, key, len, NULL, timeout_ms);
         return rc == DDICT_EKEYLOST ? 1 : rc < 0 ? rc : 0;
     }
     return rc;

@@ -21,6 +21,7 @@
 #include <launch/command.h>
 #include <launch/fan_out.h>
 
+#include <common/lost_keys.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -288,6 +289,17 @@ static int dictionary_look(struct load *l) {
     return 0;
 }
 
+/* Then a node is lost: it would have no worker, and may be the one that leads. */
+static bool keys_are_lost(void) {
+    bool are = false;
+    for (unsigned m = 0; ddict_refills(the_load.d) == 1 && m < the_load.info.managers && !are;
+         m++) {
+        int rc = manager_lost_keys_within(the_load.d, m, LOST_LOOK_MS);
+        are = rc == 1 || rc == -ETIMEDOUT;
+    }
+    return are;
+}
+
 static int attach_look(const struct load_options *o) {
     int rc = ddict_attach(&the_load.d, o->name, -1);
     if (rc == 0)
@@ -381,8 +393,8 @@ int main(int argc, char **argv) {
     rc = ddict_attach(&the_load.d, l.o.name, -1);
     bool other = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME"); /* we are on a login node */
     if (!l.o.run && !l.here &&
-        (other ||
-         (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 && the_load.info.nodes > 1))) {
+        (other || (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 &&
+                   the_load.info.nodes > 1 && !keys_are_lost()))) {
         char why[LOAD_ERROR_MAX];
         snprintf(why, sizeof why, "%s", ddict_errmsg());
         int there = workers_spread(&l.o);
