@@ -48,6 +48,7 @@ static struct leader {
     bool begun;    /* an item was put, so a later try will continue this one */
     /* the set is there, but not all that was lost of it meanwhile could be read again */
     bool unrepaired;
+    bool foreign; /* the set is there already, of another dictionary */
     struct load_plan plan;
     struct set_result result;
     uint64_t again; /* items that were lost with a node, and read again */
@@ -399,6 +400,17 @@ static json_t *units_json(void) {
     return units;
 }
 
+/* Why what a node has of the set is lost with the node, or NULL. */
+static const char *refill_note(void) {
+    if (lead.foreign)
+        return "the set was restored, or put by Python: it is not read again when a node is lost; "
+               "--replace loads it anew";
+    if (the_load.refills && !set_is_read_again())
+        return "the set is not read again when a node is lost: the name of a source, or the "
+               "prefix, is not UTF-8";
+    return NULL;
+}
+
 static int summary_print(uint64_t items, uint64_t bytes, double seconds, const struct figures *f,
                          bool already) {
     const struct set_result *r = &lead.result;
@@ -413,9 +425,9 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     texts_print("skipped", &r->failures, errors);
     if (r->twice > 0)
         verb_say("%" PRIu64 " names came more than once; the last one of each is kept", r->twice);
-    if (the_load.refills && !set_is_read_again())
-        verb_say("what a node has of the set is not read again when the node is lost: the name of "
-                 "a source, or the prefix, is not UTF-8");
+    const char *note = refill_note();
+    if (note)
+        verb_say("%s", note);
     if (the_load.o->json) {
         json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}",
                               "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
@@ -425,6 +437,8 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
                               (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
                               (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already",
                               already, "units", units_json(), "errors", errors);
+        if (o && note)
+            json_object_set_new(o, "note", json_string(note));
         char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
         bad = !text || puts(text) == EOF;
         free(text);
@@ -455,20 +469,21 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
 }
 
 static int load_all(void) {
-    uint64_t items = 0, bytes = 0;
+    struct set_found found;
     struct figures f;
     int rc = beat_say("wait");
     if (rc == 0)
         /* may take long: many sources on a slow file system, or the long list of a bucket */
         rc = call_run(sources_identify);
     if (rc == 0)
-        rc = take_load(&lead.taken, &items, &bytes);
+        rc = take_load(&lead.taken, &found);
     lead.begun = the_load.continued;
     if (rc == 1) {
         if ((rc = call_run(set_repair)) < 0)
             return rc;
-        f = (struct figures){.there = items - lead.again};
-        return summary_print(items, bytes, 0, &f, true);
+        lead.foreign = found.foreign;
+        f = (struct figures){.there = found.items - lead.again};
+        return summary_print(found.items, found.bytes, 0, &f, true);
     }
     if (rc == 0)
         rc = call_run(plan_get_ready);

@@ -48,16 +48,13 @@ int take_id(void) {
 
 /* Check whether this load is complete, or its name taken by another. 1: complete; 0: go on; or
  * negative. */
-static int set_judge(uint64_t *items, uint64_t *bytes) {
-    struct set_found found;
-    int rc = set_look(the_load.set, &found);
-    *items = found.items;
-    *bytes = found.bytes;
+static int set_judge(struct set_found *found) {
+    int rc = set_look(the_load.set, found);
     if (rc <= 0 || the_load.o->replace)
         return rc < 0 ? rc : 0;
-    if (strcmp(found.id, the_load.id) == 0)
+    if (strcmp(found->id, the_load.id) == 0)
         return 1;
-    if (found.over)
+    if (found->over)
         return dd_error(DDICT_EEXISTS,
                         "the set \"%s\" is being replaced or removed, or that was broken off; "
                         "--replace loads it, `ddict rm --set` removes it",
@@ -142,7 +139,7 @@ static int name_take(struct taken *t) {
 }
 
 /* 0: we own the load; 1: another process has completed it; negative. */
-int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
+int take_load(struct taken *t, struct set_found *found) {
     char mine[256], last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
     bool said = false;
@@ -150,7 +147,7 @@ int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
     snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(),
              the_load.workers);
     for (t->try = 0; rc == 0;) {
-        rc = set_judge(items, bytes);
+        rc = set_judge(found);
         if (rc == 0)
             rc = state_put(the_load.id, "run", t->try, -1, mine, strlen(mine),
                            DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
@@ -158,7 +155,7 @@ int take_load(struct taken *t, uint64_t *items, uint64_t *bytes) {
             break;
         if (rc == 0) { /* another process may have completed the load since set_judge() */
             rc = name_take(t);
-            if (rc == 0 && (rc = set_judge(items, bytes)) != 0)
+            if (rc == 0 && (rc = set_judge(found)) != 0)
                 state_del(t->name, "set", -1, -1);
             if (rc != 0)
                 state_del(the_load.id, "run", t->try, -1);

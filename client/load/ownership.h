@@ -4,6 +4,7 @@
 #define DDICT_LOAD_OWNERSHIP_H
 
 #include "load.h"
+#include "set.h"
 
 struct taken {
     int64_t try;
@@ -14,9 +15,8 @@ struct taken {
  * the sentence set. */
 int take_id(void);
 /* Take the load, after waiting for any other process that loads the same. 0: it is ours; 1: another
- * process has completed it, with *items items of *bytes bytes; or a negative code with the sentence
- * set. */
-int take_load(struct taken *t, uint64_t *items, uint64_t *bytes);
+ * process has completed it, and *found is its set; or a negative code with the sentence set. */
+int take_load(struct taken *t, struct set_found *found);
 /* Give the load back: nothing of it has been put. */
 void take_back(const struct taken *t);
 

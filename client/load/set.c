@@ -544,6 +544,13 @@ static int head_read(const char *name, json_t **o) {
     return *o ? 1 : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
 }
 
+/* null: of a name that is not UTF-8. */
+static bool is_foreign(const json_t *how) {
+    const char *dictionary = json_string_value(json_object_get(how, "dictionary"));
+    return the_load.refills && !json_is_null(how) &&
+           (!dictionary || strcmp(dictionary, the_load.dictionary) != 0);
+}
+
 int set_look(const char *name, struct set_found *found) {
     json_t *o;
     int rc = head_read(name, &o);
@@ -552,6 +559,7 @@ int set_look(const char *name, struct set_found *found) {
         const char *load = json_string_value(json_object_get(o, "load"));
         snprintf(found->id, sizeof found->id, "%s", load ? load : "");
         found->over = load && *load == 0;
+        found->foreign = is_foreign(json_object_get(o, "refill"));
         found->items = (uint64_t)json_integer_value(json_object_get(o, "items"));
         found->bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
     }
@@ -594,8 +602,7 @@ static int item_unload(const void *key, size_t len, const struct names *keep) {
     return rc < 0 && !key_is_absent(rc) ? load_error(rc) : 0;
 }
 
-/* Those that a part of its keys has. A part that is not there was removed with its items; or lost:
- * a set that replaces this one need not know. */
+/* Those that a part of its keys has. Where that was lost, a set that replaces this one goes on. */
 static int part_unload(const char *name, int64_t part, const struct names *keep) {
     struct ddict_view v;
     int rc = set_piece_view(name, "keys", part, &v);

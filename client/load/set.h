@@ -24,6 +24,8 @@ struct set_found {
     char id[LOAD_ID_CAP]; /* of its load */
     uint64_t items, bytes;
     bool over; /* it is being replaced or removed, or that was broken off */
+    /* another dictionary loaded it, or Python: this one does not read it again when a node is lost */
+    bool foreign;
     bool lost; /* there is none, but it may have been lost with nodes */
 };
 /* Look for the set of that name. 1; 0: there is none; or a negative code with the sentence set. */

@@ -252,7 +252,8 @@ static void on_line(void *arg, char *line) {
     json_t *o = json_loads(line, 0, NULL);
     const char *error = json_string_value(json_object_get(o, "error")),
                *set = json_string_value(json_object_get(o, "set")),
-               *path = json_string_value(json_object_get(o, "path"));
+               *path = json_string_value(json_object_get(o, "path")),
+               *note = json_string_value(json_object_get(o, "note"));
     long long items = json_integer_value(json_object_get(o, "items")),
               nodes = json_integer_value(json_object_get(o, "nodes"));
     double seconds = json_number_value(json_object_get(o, "seconds"));
@@ -275,6 +276,8 @@ static void on_line(void *arg, char *line) {
     else if (path)
         said_add(l, "restored %.200s: %lld items, %s in %.2f s by %lld node%s", path, items, size,
                  seconds, nodes, nodes == 1 ? "" : "s");
+    if (note)
+        said_add(l, "%.200s", note);
     text_plain(l->said);
     json_decref(o);
 }
