@@ -405,6 +405,8 @@ static const char *refill_note(void) {
     if (lead.foreign)
         return "the set was restored, or put by Python: it is not read again when a node is lost; "
                "--replace loads it anew";
+    if (the_load.refills && lead.plan.failures > 0 && strcmp(lead.plan.kind->name, "dir") != 0)
+        return "the set is not read again when a node is lost: a source is damaged";
     if (the_load.refills && !set_is_read_again())
         return "the set is not read again when a node is lost: the name of a source, or the "
                "prefix, is not UTF-8";

@@ -371,24 +371,48 @@ static int links_restore(void) {
     return rc;
 }
 
+/* Read all units. 0 or negative; -EDEADLK: a thread hangs. */
+static int plan_read(void) {
+    char why[LOAD_ERROR_MAX];
+    if (!units_read())
+        return dd_error(-EDEADLK, "a read of a source hangs");
+    int rc = load_why(why, sizeof why);
+    return rc < 0 ? dd_error(rc, "%s", why) : 0;
+}
+
+/* Where names come more than once in a stream the last one counts. So nothing is put unless it can
+ * be read to its end: an earlier one would stay. */
+static int plan_try(const struct lost_set *l) {
+    const struct pack *failures = wanted_failures(the_load.wanted);
+    if (kept(l, "twice") == 0)
+        return 0;
+    if (the_load.o->nsources > 1)
+        return dd_error(-EBADMSG, "names come more than once in its sources, and which of them "
+                                  "counts cannot be told");
+    the_load.dry = true;
+    int rc = plan_read();
+    the_load.dry = false;
+    return rc == 0 && failures->len > 0
+               ? dd_error(-EBADMSG,
+                          "names come more than once in it, and it cannot be read to its end")
+               : rc;
+}
+
 /* Read the wanted records of the set of the_load.o. 0 or negative; -EDEADLK: a thread hangs. */
 static int set_read(const struct lost_set *l) {
     struct load_plan plan = {0};
-    char why[LOAD_ERROR_MAX];
     int rc = sources_check(l);
     rc = rc == 0 ? load_plan_make(&plan) : rc;
     rc = rc == 0 ? folders_check(l, &plan) : rc;
     if (rc == 0) {
         the_load.plan = &plan;
         the_load.units = plan.units;
-        if (!units_read())
-            return dd_error(-EDEADLK, "a read of a source hangs");
+        rc = plan_try(l);
+        rc = rc == 0 ? plan_read() : rc;
+        if (rc == -EDEADLK)
+            return rc;
         the_load.plan = NULL;
-        rc = load_why(why, sizeof why);
-        if (rc < 0)
-            dd_error(rc, "%s", why);
-        else
-            rc = links_restore();
+        rc = rc == 0 ? links_restore() : rc;
     }
     load_plan_free(&plan);
     if (refill.flags & DDICT_REFILL) /* other sets come */

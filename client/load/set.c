@@ -396,9 +396,10 @@ bool set_is_read_again(void) {
 static json_t *refill_make(const struct load_plan *p, const struct set_result *r) {
     if (!set_is_read_again())
         return json_null();
-    return json_pack("{s:s,s:I,s:b,s:I,s:I,s:I}", "dictionary", the_load.dictionary, "time",
+    return json_pack("{s:s,s:I,s:b,s:I,s:I,s:I,s:I}", "dictionary", the_load.dictionary, "time",
                      now_ms(), "anon", the_load.o->anon, "newest", (json_int_t)p->newest, "tops",
-                     (json_int_t)p->tops, "folders", (json_int_t)p->folders);
+                     (json_int_t)p->tops, "folders", (json_int_t)p->folders, "twice",
+                     (json_int_t)r->twice);
 }
 
 static json_t *head_make(const struct load_plan *p, const struct gathered *g,
