@@ -22,6 +22,7 @@
 #include <base/size.h>
 #include <base/verb.h>
 
+#include <common/lost_keys.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -128,6 +129,33 @@ static int sources_identify(void) {
     return rc < 0 ? rc : take_id();
 }
 
+/* --- keys that were lost with a node --- */
+
+static int losses_look(void) {
+    int n = losses_find(NULL);
+    the_load.losses = n > 0 ? n : 0;
+    return n < 0 ? n : 0;
+}
+
+/* What is left of earlier tries may not be all of it: their units are read anew. */
+static int tries_forget(void) {
+    int n = state_clear(the_load.id, "run");
+    the_load.continued |= n > 0;
+    return n < 0 ? n : 0;
+}
+
+/* Whether a node was lost since the load began. */
+static bool losses_grew(void) {
+    int n = 0;
+    for (unsigned m = 0; the_load.refills && m < the_load.info.managers; m++) {
+        int rc = manager_lost_keys_within(the_load.d, m, LOST_LOOK_MS);
+        if (rc == -ETIMEDOUT) /* it is going on */
+            return true;
+        n += rc == 1;
+    }
+    return n > the_load.losses;
+}
+
 /* --- the plan --- */
 
 static int done_look(void) {
@@ -178,8 +206,10 @@ static int plan_fits(void) {
         spill += s[i].spill_total_bytes;
     }
     free(s);
-    /* replaced items free their memory, but how much is not known in advance */
-    if (the_load.o->replace)
+    /* replaced items free their memory, but how much is not known in advance; nor is how much of
+     * what is there is ours */
+    bool all_is_free = the_load.o->replace || (the_load.continued && the_load.losses > 0);
+    if (all_is_free)
         left = total;
     if (lead.need <= left)
         return 0;
@@ -188,9 +218,16 @@ static int plan_fits(void) {
                     "--ddict-mem=%" PRIu64 "M, would do",
                     the_load.o->nsources == 1 ? the_load.origins[0].text : "what is to be loaded",
                     size_format(need, sizeof need, lead.need), size_format(have, sizeof have, left),
-                    the_load.o->replace ? "" : " free of its ",
-                    the_load.o->replace ? " in all" : size_format(all, sizeof all, total),
+                    all_is_free ? "" : " free of its ",
+                    all_is_free ? " in all" : size_format(all, sizeof all, total),
                     (total - spill + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
+}
+
+static int marks_put(void) {
+    int rc = 0;
+    for (int64_t n = 0; the_load.refills && n < LOAD_MARKS && rc == 0; n++)
+        rc = state_put(the_load.id, "begun", n, -1, "", 0, 0);
+    return rc;
 }
 
 static int plan_get_ready(void) {
@@ -207,7 +244,8 @@ static int plan_get_ready(void) {
         rc = set_forget(the_load.set);
     if (rc == 0 && fresh) {
         lead.begun = true;
-        rc = load_plan_store(&lead.plan);
+        rc = marks_put();
+        rc = rc < 0 ? rc : load_plan_store(&lead.plan);
     }
     if (rc == 0)
         rc = done_look();
@@ -226,8 +264,8 @@ static int peers_read(void) {
     for (unsigned w = 1; w < the_load.workers; w++) {
         struct peer *p = &lead.peers[w];
         struct figures *f = &p->figures;
-        int rc = state_text(the_load.run, "beat", w, text, sizeof text);
-        if (rc == DDICT_ENOKEY || (rc == 0 && strcmp(text, p->last) == 0))
+        int rc = state_peek(the_load.run, "beat", w, text, sizeof text);
+        if (rc == DDICT_ENOKEY || rc == -EAGAIN || (rc == 0 && strcmp(text, p->last) == 0))
             continue;
         if (rc < 0)
             return rc;
@@ -280,12 +318,12 @@ static int all_read(void) {
         if (rc == 0 && the_load.workers > 1 && now >= looked + TICK_MS + the_load.workers) {
             looked = now;
             rc = peers_read();
-            if (rc == 0 && (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0) {
+            if (rc == 0 && (rc = state_peek(the_load.run, "stop", -1, stop, sizeof stop)) == 0) {
                 char *sentence;
                 int code = (int)strtol(stop, &sentence, 10);
                 load_fail(code, sentence + (*sentence == ' '));
                 rc = -ECANCELED;
-            } else if (rc == DDICT_ENOKEY) {
+            } else if (rc == DDICT_ENOKEY || rc == -EAGAIN) {
                 rc = 0;
             }
         }
@@ -370,6 +408,8 @@ static int tries_tidy(void) {
     }
     if (rc >= 0)
         rc = state_del(the_load.id, "plan", -1, -1);
+    for (int64_t n = 0; the_load.refills && n < LOAD_MARKS && rc >= 0; n++)
+        rc = state_del(the_load.id, "begun", n, -1);
     if (rc >= 0)
         rc = state_del(lead.taken.name, "set", -1, -1);
     /* delete the first try last: while it is there no other process begins */
@@ -477,8 +517,12 @@ static int load_all(void) {
     if (rc == 0)
         /* may take long: many sources on a slow file system, or the long list of a bucket */
         rc = call_run(sources_identify);
+    if (rc == 0 && the_load.refills)
+        rc = call_run(losses_look);
     if (rc == 0)
         rc = take_load(&lead.taken, &found);
+    if (rc == 0 && the_load.losses > 0)
+        rc = call_run(tries_forget);
     lead.begun = the_load.continued;
     if (rc == 1) {
         if ((rc = call_run(set_repair)) < 0)
@@ -535,6 +579,10 @@ int leader_run(void) {
         /* a thread, another node or a signal has set the reason */
         if (rc == -ECANCELED)
             rc = beat_signal() != 0 ? -EINTR : -EIO;
+        size_t n = strlen(why);
+        if (lead.begun && rc != -EINTR && losses_grew())
+            snprintf(why + n, sizeof why - n,
+                     "; keys were lost with a node meanwhile: the same command goes on");
         load_complain(why, rc);
         if (lead.unrepaired)
             run_end();

@@ -21,9 +21,14 @@
  *     RUN, "claim", n       unit n is being read in this try
  *     RUN, "stop"           code and sentence of the first error, at which all stop
  *     HASH, "set"           text ID RUN NODE: the load that makes the set whose name has this hash
+ *     ID, "begun", n        n = 0, 1, ... LOAD_MARKS - 1, with --refill: a try has put items. On
+ *                           several nodes, so one is left when a node is lost
  *     ID, "plan"            what the units are, with ID, "unit", n; put before any unit is read
  *     ID, "part", n, i      names and sizes of unit n's records, in pieces
  *     ID, "done", n         put last: unit n is complete; a continued load does not read it again
+ *
+ * Where keys were lost with a node all of ID but "run" is removed, and the units are read anew: a
+ * record that is there with its size is passed over. So the same command goes on after a loss, too.
  *
  * ID is a hash of what the user asked for and of the sources' stamps, so the same command on the
  * same sources has the same ID.
@@ -47,6 +52,7 @@
 #define LOAD_RUN_CAP     17    /* 16 hex digits */
 #define LOAD_ID_CAP      33
 #define LOAD_THREADS_MAX 64u
+#define LOAD_MARKS       8
 
 struct load_plan;
 struct wanted;
@@ -81,6 +87,7 @@ struct load {
     unsigned worker, workers;
     char dictionary[33]; /* its number, hexadecimal */
     bool refills;        /* the dictionary has --refill */
+    int losses;          /* managers that had lost keys with a node when the load began */
     bool continued;      /* items that are there may be ours, of an earlier try */
     uint64_t units;
     /* in a refill (refill.h), else NULL: the units, which are then not in the dictionary, and the

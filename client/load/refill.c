@@ -15,9 +15,11 @@
 #include "wanted.h"
 #include "worker.h"
 #include <base/clock.h>
+#include <base/defaults.h>
 #include <base/error.h>
 #include <base/size.h>
 #include <base/vec.h>
+#include <base/verb.h>
 
 #include <common/lost_keys.h>
 #include <errno.h>
@@ -595,20 +597,33 @@ int refill_run(const char *owners) {
 
 /* --- one set, by the load of it --- */
 
-/* Managers whose keys began anew: their number, or negative. */
-static int owners_find(void) {
+int losses_find(bool *is_anew) {
+    struct deadline limit;
+    bool said = the_load.o->quiet;
     int n = 0;
-    refill.is_anew = calloc(the_load.info.managers, sizeof *refill.is_anew);
-    if (!refill.is_anew)
-        return no_memory();
-    for (unsigned m = 0; m < the_load.info.managers; m++) {
-        int rc = load_stopped() ? -ECANCELED : manager_lost_keys(the_load.d, m);
+    deadline_start(&limit, DD_REFILL_MS);
+    for (unsigned m = 0; m < the_load.info.managers;) {
+        int rc =
+            load_stopped() ? -ECANCELED : manager_lost_keys_within(the_load.d, m, LOST_LOOK_MS);
+        if (rc == -ETIMEDOUT && !deadline_over(&limit)) {
+            if (!said)
+                verb_say("waiting until what a lost node had of data sets is read again");
+            said = true;
+            continue;
+        }
         if (rc < 0)
             return rc == -ECANCELED ? rc : load_error(rc);
-        refill.is_anew[m] = rc == 1;
+        if (is_anew)
+            is_anew[m] = rc == 1;
         n += rc;
+        m++;
     }
     return n;
+}
+
+static int owners_find(void) {
+    refill.is_anew = calloc(the_load.info.managers, sizeof *refill.is_anew);
+    return !refill.is_anew ? no_memory() : losses_find(refill.is_anew);
 }
 
 /* Of a set that cannot be read again: 1, 0 or negative. */

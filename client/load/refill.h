@@ -11,12 +11,16 @@
 #ifndef DDICT_LOAD_REFILL_H
 #define DDICT_LOAD_REFILL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* owners: as on the command line; the_load is attached. Prints {"sets": [{"set", "items", "bytes",
  * "lost", "error"}], "items", "bytes", "seconds"} on stdout, "error" where there is one. The exit code: 1,
  * some set's items are not all there. */
 int refill_run(const char *owners);
+/* Managers whose keys began anew, after waiting while they are read again: their number, and which
+ * (is_anew: NULL, or room for all); or a negative code with the sentence set. */
+int losses_find(bool *is_anew);
 /* Of the load of the_load.set, which is complete: put again what is missing of it where keys began
  * anew, *items; any node could have been lost meanwhile, or its child failed. 0 or a negative code with
  * the sentence set; -EDEADLK: a thread hangs. */

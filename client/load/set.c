@@ -111,6 +111,8 @@ static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set
     free(value);
     for (uint64_t i = 0; i < parts && rc == 0; i++) {
         rc = state_get(the_load.id, "part", (int64_t)n, (int64_t)i, &value, &len);
+        if (rc == DDICT_ENOKEY)
+            dd_error(rc, "what unit %" PRIu64 " loaded is not in the dictionary any more", n);
         if (rc == 0)
             rc = part_read(g, value, len, numbered);
     }

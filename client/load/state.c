@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PEEK_MS 500
+#define DEL_MS  5000
+
 struct load the_load;
 
 static size_t part_add(uint8_t *key, size_t at, char letter, const char *text) {
@@ -84,6 +87,21 @@ int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap) 
     return rc;
 }
 
+int state_peek(const char *a, const char *b, int64_t n, char *text, size_t cap) {
+    uint8_t key[LOAD_KEY_CAP];
+    struct ddict_view v;
+    if (!the_load.refills)
+        return state_text(a, b, n, text, cap);
+    int rc = ddict_view(the_load.d, key, state_key(key, a, b, n, -1), &v, 0, PEEK_MS);
+    if (rc == -ETIMEDOUT || rc == DDICT_EKEYLOST)
+        return -EAGAIN;
+    if (rc < 0)
+        return rc == DDICT_ENOKEY ? rc : load_error(rc);
+    snprintf(text, cap, "%.*s", (int)v.len, (const char *)v.data);
+    ddict_release(&v);
+    return 0;
+}
+
 int state_has(const char *a, const char *b, int64_t n) {
     uint8_t key[LOAD_KEY_CAP];
     int rc = ddict_contains(the_load.d, key, state_key(key, a, b, n, -1), NULL, -1);
@@ -92,8 +110,43 @@ int state_has(const char *a, const char *b, int64_t n) {
 
 int state_del(const char *a, const char *b, int64_t n, int64_t i) {
     uint8_t key[LOAD_KEY_CAP];
-    int rc = ddict_del(the_load.d, key, state_key(key, a, b, n, i), -1);
-    return rc < 0 && !key_is_absent(rc) ? load_error(rc) : 0;
+    int rc = ddict_del(the_load.d, key, state_key(key, a, b, n, i), the_load.refills ? DEL_MS : -1);
+    /* while keys are read again one that is not there is waited for */
+    bool is_gone = rc >= 0 || key_is_absent(rc) || (the_load.refills && rc == -ETIMEDOUT);
+    return is_gone ? 0 : load_error(rc);
+}
+
+/* Those of keys, texts. */
+static int keys_del(const struct pack *keys) {
+    struct unpack u = {.at = keys->data, .left = keys->len};
+    int n = 0;
+    while (u.left > 0 && !u.bad) {
+        size_t len;
+        const char *key = unpack_text(&u, &len);
+        int rc = load_stopped() ? -ECANCELED : ddict_del(the_load.d, key, len, -1);
+        if (rc < 0 && !key_is_absent(rc))
+            return rc == -ECANCELED ? rc : load_error(rc);
+        n++;
+    }
+    return n;
+}
+
+int state_clear(const char *a, const char *but) {
+    uint8_t head[LOAD_KEY_CAP], kept[LOAD_KEY_CAP];
+    size_t n = state_key(head, a, NULL, -1, -1), n_kept = state_key(kept, a, but, -1, -1), len;
+    struct pack keys = {0};
+    ddict_iter_t *it;
+    const void *key;
+    int rc = ddict_iter_open_prefix(the_load.d, -1, head, n, &it, -1);
+    if (rc < 0)
+        return load_error(rc);
+    while ((rc = ddict_iter_next(it, &key, &len)) == 1)
+        if (len < n_kept || memcmp(key, kept, n_kept) != 0)
+            pack_text(&keys, key, len);
+    ddict_iter_close(it);
+    rc = rc < 0 ? load_error(rc) : keys.bad ? dd_error(-ENOMEM, "out of memory") : keys_del(&keys);
+    pack_free(&keys);
+    return rc;
 }
 
 /* --- the first error --- */
@@ -118,9 +171,10 @@ void load_fail(int code, const char *sentence) {
     }
     pthread_mutex_unlock(&why_lock);
     __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
+    /* with NEW it would wait while keys are read again */
     if (first && the_load.d && the_load.run[0] != 0)
         state_put(the_load.run, "stop", -1, -1, text, strlen(text),
-                  DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+                  (the_load.refills ? 0 : DDICT_NEW) | DDICT_TAG(LOAD_TAG_STR));
 }
 
 void load_forget(void) {

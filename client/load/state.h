@@ -20,12 +20,18 @@ int state_put(const char *a, const char *b, int64_t n, int64_t i, const void *va
 /* Get a text, 0-terminated, into cap bytes. 0, DDICT_ENOKEY, or another negative code with the
  * sentence set. */
 int state_text(const char *a, const char *b, int64_t n, char *text, size_t cap);
+/* As state_text(), of a key that is looked at again and again: without a long wait while keys are read
+ * again. -EAGAIN: not now, or it was lost. */
+int state_peek(const char *a, const char *b, int64_t n, char *text, size_t cap);
 /* Get a value, malloc'ed: the caller frees it. Returns as state_text(). */
 int state_get(const char *a, const char *b, int64_t n, int64_t i, uint8_t **value, size_t *len);
 /* 1: the key is there; 0: it is not; or a negative code with the sentence set. */
 int state_has(const char *a, const char *b, int64_t n);
 /* 0, also if the key is not there; or a negative code with the sentence set. */
 int state_del(const char *a, const char *b, int64_t n, int64_t i);
+/* Delete all keys ("ddict.load", a, ...) but ("ddict.load", a, but, ...). Their number, or a negative
+ * code with the sentence set. */
+int state_clear(const char *a, const char *but);
 /* Tell all processes of the first error, so that they stop. Prints nothing. */
 void load_fail(int code, const char *sentence);
 /* Copy the first error's sentence into text. Returns its code; 0: there is none. */

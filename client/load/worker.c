@@ -126,8 +126,8 @@ static int worker_beat(uint64_t seq, const char *bye) {
 static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX]) {
     char text[LOAD_ERROR_MAX], word[16] = "", kind[16];
     uint64_t units;
-    int rc = state_text(the_load.run, NULL, -1, text, sizeof text);
-    if (rc < 0 && rc != DDICT_ENOKEY)
+    int rc = state_peek(the_load.run, NULL, -1, text, sizeof text);
+    if (rc < 0 && rc != DDICT_ENOKEY && rc != -EAGAIN)
         return rc;
     if (rc == DDICT_ENOKEY && *last != 0)
         return 'e'; /* complete, and its keys deleted */
@@ -138,8 +138,8 @@ static int leader_ask(struct deadline *lost, char last[LOAD_ERROR_MAX]) {
     if (deadline_over(lost))
         return dd_error(-ETIMEDOUT, "the leader of the load has not been heard of for %d s",
                         LOAD_LOST_MS / 1000);
-    if (rc == DDICT_ENOKEY)
-        return 'w';
+    if (rc < 0)
+        return the_load.units > 0 ? 'g' : 'w';
     sscanf(text, "%*u %15s", word);
     if (strcmp(word, "go") == 0 && the_load.units > 0)
         return 'g';
@@ -171,9 +171,9 @@ int worker_run(void) {
             going = true;
         }
         if (going && (rc = worker_beat(++seq, "")) == 0 &&
-            (rc = state_text(the_load.run, "stop", -1, stop, sizeof stop)) == 0)
+            (rc = state_peek(the_load.run, "stop", -1, stop, sizeof stop)) == 0)
             break; /* the leader reports the reason */
-        if (rc == DDICT_ENOKEY)
+        if (rc == DDICT_ENOKEY || rc == -EAGAIN)
             rc = 0;
         /* Acquire pairs with the release at the end of thread_run(): the last beat has all
          * figures. */
