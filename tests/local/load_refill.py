@@ -3,10 +3,12 @@
 """What `ddict load` put is read again when a node is lost, from its sources, this alone, and what cannot be is named; and what becomes of
 sets that are replaced, removed or loaded once more."""
 import glob
+import gzip
 import json
 import os
 import re
 import shutil
+import signal
 import stat
 import struct
 import subprocess
@@ -17,8 +19,9 @@ import zipfile
 
 import cluster
 from cluster import BUILD, check
-from load_folder import LIMIT, ddict, folder, load, loads, path, run, stored, tar_of, value, write
+from load_folder import COMMAND, LIMIT, Result, ddict, folder, load, loads, path, run, stored, tar_of, value, write
 from refill import Refilled
+from s3_server import Server
 
 TREE = ["%s/%s%d.jpg" % (c, f, i) for c in ("b", "a-c", "a", "\u00e4") for f, n in (("", 30), ("deep/", 3)) for i in range(n)]
 SAID, TRACE = path("said"), path("trace")
@@ -192,18 +195,66 @@ def sources_that_changed_are_refused():
         d.end()
 
 
-def of_a_name_that_comes_twice_the_last_is_put():
-    """And never another one, which others could see, or which could stay: a frozen dictionary takes what is put anew, not what is put over it."""
-    names = ["a/%d" % i for i in range(60)]
-    tar_of("twice.tar.gz", [(n, b"first " + n.encode()) for n in names] + [("once", b"once")] + [(n, b"later " + n.encode()) for n in names], "w:gz")
+def what_was_moved_into_a_folder_is_refused():
+    """Files that are as old as they were, and as long: a rename, an unpacked archive, and a link that leads elsewhere show in the time of change of the inode alone."""
+    def data(i):
+        return b"%d" % i * 100
+
+    for name in ("top/a", "top/b", "top/c", "one", "other", "v1", "v2"):
+        for i in range(24):
+            write("%s/%s%d" % (name, name[-1], i), data(i))
+            os.utime(path("%s/%s%d" % (name, name[-1], i)), (10 ** 9, 10 ** 9))
+    for i in range(24):
+        write("links/to%d" % i, data(i))
+        os.symlink("../links/to%d" % i, path("top/l%d" % i))
+    write("one/future", b"")
+    os.utime(path("one/future"), (2 ** 33, 2 ** 33))
+    os.symlink("v1", path("now"))
+    for i in range(24):
+        os.rename(path("other/r%d" % i), path("other/b%d" % i))
+        write("older/%d" % i, data(i)[::-1])
     with dictionary() as d:
-        loads(d, "twice.tar.gz", "--set=twice")
-        before, was = listed(d), values(d)
-        r = ddict(d, "freeze", node=0)
-        check(r.code == 0, r)
+        for s in ("top", "one", "now"):
+            loads(d, s, "--prefix=%s/" % s)
+        was = {k: literal_get(d, k) for k in listed(d)}
+        lost = [k.strip("'") for k in items([k for k, (m, _) in listed(d).items() if m == 1])]
+        time.sleep(0.02)
+        os.rename(path("top/b"), path("before"))
+        os.rename(path("other"), path("top/b"))
+        for i in range(24):
+            os.remove(path("top/l%d" % i))
+            os.symlink("../older/%d" % i, path("top/l%d" % i))
+        moved = next(k for k in lost if k.startswith("one/e"))
+        shutil.copy(path(moved), path("copy"))
+        shutil.copystat(path(moved), path("copy"))
+        os.rename(path("copy"), path(moved))
+        os.remove(path("now"))
+        os.symlink("v2", path("now"))
         _, sets, lost = lose(d, 1)
-        check("error" not in sets["twice"] and sets["twice"]["items"] == len(items(lost)) > 5, sets)
-        check(listed(d) == before and values(d) == was, "other values")
+        there = listed(d)
+        check([k.strip("'") for k in items(lost, "one/") if k not in there] == [moved], "of a file that was moved: %r" % sets["one"])
+        check("another folder" in sets["now"]["error"] and not [k for k in items(lost, "now/") if k in there], sets["now"])
+        check(not [k for x in "bl" for k in items(lost, "top/" + x) if k in there], "of a folder that was moved, and of links: %r" % sets["top"])
+        same(d, was, [k for x in "ac" for k in items(lost, "top/" + x)])
+        check("has changed since" in sets["top"]["error"], sets["top"])
+        d.end()
+
+
+def what_cannot_be_looked_through_is_left_alone():
+    """Where source one ends early the lines of source two would have other numbers; and of two members of one name the first would be put."""
+    pressed = gzip.compress(b"".join(b"line %d %d\n" % (i, hash(i * i)) for i in range(3000)))
+    write("1.txt.gz", pressed[:len(pressed) // 2])
+    write("2.txt", b"".join(b"more %d\n" % i for i in range(100)))
+    tar_of("twice.tgz", [("%d" % (i % 40), os.urandom(3000)) for i in range(120)], "w:gz")
+    with open(path("twice.tgz"), "r+b") as f:
+        f.truncate(os.path.getsize(path("twice.tgz")) - 20000)
+    with dictionary() as d:
+        check("damaged" in loads(d, "1.txt.gz", "2.txt", "--prefix=n/", "--on-error=skip")["note"], "no word at the load")
+        loads(d, "twice.tgz", "--prefix=t/", "--on-error=skip")
+        _, sets, lost = lose(d, 1)
+        for name in ("n", "t"):
+            check(sets[name]["lost"] > 0 and sets[name]["items"] == 0 and "error" in sets[name], sets)
+        check("to its end" in sets["t"]["error"] and "1.txt.gz" in sets["n"]["error"], sets)
         d.end()
 
 
@@ -247,6 +298,8 @@ def sets_of_others_are_named():
         r = load(d, "r.tar", "--prefix=r/")
         check(r.code == 1 and "it was restored" in r.err if items(lost) else r.json["already"], r)
         check(ddict(d, "restore", path("saved")).code == 0, "restore once more")
+        r = load(d, "r.tar", "--prefix=r/")
+        check(r.json["already"] and "--replace" in r.json["note"] and "restored" in r.err, r)
         check(loads(d, "r.tar", "--prefix=r/")["already"], "all is there")
         d.end()
 
@@ -310,13 +363,155 @@ def the_same_load_reads_what_is_missing():
 
 
 def a_name_that_is_no_utf8_is_told():
-    name = path("n").encode() + b"\xff.txt"
-    with open(name, "wb") as f:
-        f.write(b"a\nb\n")
-    with dictionary(2) as d:
-        r = load(d, os.fsdecode(name), "--set=n")
-        check(r.code == 0 and "not read again" in r.err, r)
-        check(json.loads(stored(d, "ddict.set", "n"))["refill"] is None, "its description")
+    """Such a set is not read again; its description is, so it can be removed."""
+    name = os.fsdecode(path("n").encode() + b"\xff.tar")
+    tar_of(name, [("%d" % i, b"%d" % i) for i in range(60)])
+    for what in ("set", "keys"):
+        with dictionary(3) as d:
+            r = load(d, name, "--set=n", "--prefix=n/")
+            check(r.code == 0 and "not read again" in r.err and "UTF-8" in r.json["note"], r)
+            check(json.loads(stored(d, "ddict.set", "n"))["refill"] is None, "its description")
+            piece = "('ddict.set', 'n')" if what == "set" else "('ddict.set', 'n', 'keys', 0)"
+            before, sets, lost = lose(d, listed(d)[piece][0])
+            there = listed(d)
+            check("UTF-8" in sets["n"]["error"] and not [k for k in before if k.startswith(DESCRIBES) and k not in there], (sets, there))
+            check(items(there) and len(items(there)) == 60 - len(items(lost)), there)
+            r = ddict(d, "rm", "--set=n", node=d.left()[-1])
+            check(r.code == 0 and not listed(d), (r, listed(d)))
+            d.end()
+
+
+def a_set_that_is_half_removed_is_not_loaded_already():
+    write("many.txt", b"".join(b"line %d\n" % i for i in range(20000)))
+    with dictionary(2) as d, cluster.Dictionary(mem="64M") as plain:
+        for one in (d, plain):
+            for attempt in range(20):
+                loads(one, "many.txt", "--prefix=m/")
+                count = sum(s["num_keys"] for s in one.stats().values())
+                p = subprocess.Popen([COMMAND, "rm", "--set=m"], env=one.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                while p.poll() is None and sum(s["num_keys"] for s in one.stats().values()) > count - 100:
+                    pass
+                p.kill()
+                p.communicate()
+                if p.returncode < 0:
+                    break
+            else:
+                raise cluster.Failed("no removal could be stopped")
+            r = load(one, "many.txt", "--prefix=m/")
+            check(r.code == 1 and "--replace" in r.err and "removed" in r.err, r)
+            j = loads(one, "many.txt", "--prefix=m/", "--replace")
+            check(j["items"] == 20000 and loads(one, "many.txt", "--prefix=m/")["already"], j)
+            p = subprocess.Popen([COMMAND, "rm", "--set=m"], env=one.env(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            time.sleep(0.1)
+            p.kill()
+            p.communicate()
+            r = ddict(one, "rm", "--set=m")
+            check(r.code == (0 if p.returncode < 0 else 3) and not listed(one) if one is d else r.code in (0, 3), r)
+            one.end()
+
+
+# --- a node is lost while a set is loaded ---
+class Objects:
+    """Objects of a server that holds back the last ones; the load of them, begun."""
+
+    def __init__(self, count, size):
+        self.data = {"o/%05d" % i: (b"%d." % i) * (size // len(b"%d." % i)) for i in range(count)}
+        self.s3 = Server(self.data, signed=False)
+        self.s3.held = sorted(self.data)[-3:]
+        self.s3.serving.clear()
+        self.words = ["--anon", "--threads=1", "s3://bucket/o", "--prefix=o/", "--set=o"]
+
+    def __enter__(self):
+        self.s3.__enter__()
+        return self
+
+    def __exit__(self, *a):
+        return self.s3.__exit__(*a)
+
+    def env(self, d):
+        return dict(d.env(d.left()[-1]), **self.s3.environment(), DDICT_S3_STALL="100")
+
+    def begin(self, d, least):
+        """All but what is held, and what is written with that, is there."""
+        p = subprocess.Popen([COMMAND, "load", "--json", *self.words], env=self.env(d), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        cluster.wait_for("items", lambda: self.s3.inside >= len(self.s3.held) and len(items(listed(d), "o/")) >= least, 60, pace=0.1)
+        return p
+
+    def load(self, d, code=0):
+        p = subprocess.run([COMMAND, "load", "--json", *self.words], env=self.env(d), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT)
+        r = Result(p.returncode, p.stdout.decode(), p.stderr.decode())
+        check(r.code == code, r)
+        return r
+
+    def lists(self):
+        return sum("list-type" in p for p, _, _ in list(self.s3.seen))
+
+    def are_there(self, d):
+        found = values(d)
+        check({k: v for k, v in found.items() if k.startswith("o/")} == self.data, "%d values of %d" % (len(found), len(self.data)))
+
+
+def over(p):
+    out, err = p.communicate(timeout=LIMIT)
+    return Result(p.returncode, out.decode(), err.decode())
+
+
+def state_of(d):
+    """Keys by which processes of a load meet, but those of its threads and beats: by key, their managers."""
+    return {k: m for k, (m, _) in listed(d).items() if "'ddict.load'" in k and "'claim'" not in k and "'beat'" not in k and "'stop'" not in k}
+
+
+def goes_on(word, killed, number):
+    """False: the key that is to be lost is on the node of the load."""
+    with Objects(2300, 200) as o, dictionary() as d:
+        o.words[-1] += str(number)
+        p = o.begin(d, 2000)
+        state = state_of(d)
+        node = next(m for k, m in state.items() if word in k)
+        if killed or node == 2:
+            p.send_signal(signal.SIGTERM)
+            r = over(p)
+            check(r.code == 1 and "ended by a signal" in r.err, r)
+        if node == 2:
+            return False
+        _, _, lost = lose(d, node)
+        check(items(lost, "o/") and [k for k in lost if k in state], lost)
+        o.s3.serving.set()
+        if not killed:
+            r = over(p)
+            check(r.code == 1 and "the same command goes on" in r.err, r)
+        r = o.load(d)
+        check(r.json["items"] == len(o.data) and 0 < r.json["there"] < len(o.data), r)
+        o.are_there(d)
+        check(o.load(d).json["already"], "it is not complete")
+        check(not [k for k in state_of(d) if "begun" in k or "done" in k or "'plan'" in k or "'unit'" in k or "'part'" in k], state_of(d))
+        d.end()
+    return True
+
+
+def a_load_goes_on_or_begins_anew_after_a_loss():
+    """What its processes tell each other is lost, too: the list of a unit, or that there was a try at all; with the load, or while it waits for its source."""
+    for word, killed in (("'part'", False), ("'run'", True)):
+        check(any(goes_on(word, killed, n) for n in range(12)), "the key was always on the node of the load")
+
+
+def a_load_that_cannot_read_again_what_was_lost_is_no_success():
+    with Objects(40, 200000) as o, dictionary() as d:
+        p = o.begin(d, 15)
+        before, _, lost = lose(d, 1)
+        check(items(lost, "o/"), "nothing was lost")
+        lists = o.lists()
+        o.s3.listing.clear()
+        o.s3.serving.set()
+        cluster.wait_for("the source to be listed again", lambda: o.lists() > lists or p.poll() is not None, 60, pace=0.05)
+        check(p.poll() is None, p.poll() is not None and over(p))
+        p.send_signal(signal.SIGINT)
+        r = over(p)
+        check(r.code == 1 and "ended by a signal" in r.err, r)
+        o.s3.listing.set()
+        r = o.load(d)
+        check(r.json["already"] and r.json["there"] == len(o.data) - len(items(lost, "o/")), r)
+        o.are_there(d)
         d.end()
 
 
@@ -350,15 +545,46 @@ def what_was_saved_before_a_loss_is_kept():
             d.end()
 
 
-def keys_of_s3_go_to_the_nodes():
-    """With --refill ddictd needs them, too: srun is a script here that says what environment it has."""
+def slurm_shown():
+    """A folder with a scontrol that knows a job of two nodes, and an srun that says what environment it has."""
     bin = path("slurm")
-    os.mkdir(bin)
+    os.makedirs(bin, exist_ok=True)
     for name, script in (("scontrol", "echo 'JobId=7 JobName=x'; echo '   NodeList=n[1-2]'; echo '     Nodes=n[1-2] CPU_IDs=0 Mem=4000 GRES='"),
                          ("srun", "case $* in --version) echo slurm 24.11.5 ;; *) env >'%s'; exit 1 ;; esac" % path("srun.env"))):
         with open(os.path.join(bin, name), "w") as f:
             f.write("#!/bin/sh\n%s\n" % script)
         os.chmod(os.path.join(bin, name), stat.S_IRWXU)
+    return bin
+
+
+def after_a_loss_one_process_loads():
+    """Those on the nodes would be started by srun on one that is not there; and node 0 may be it, whose process leads."""
+    bin = slurm_shown()
+    tar_of("alone.tar", [("%d" % i, b"%d" % i * 50) for i in range(60)])
+    with dictionary(name="%d.%d.job" % (os.getuid(), os.getpid())) as d:
+        def load_it():
+            env = {**d.env(d.left()[-1]), "PATH": bin + ":" + os.environ["PATH"]}
+            p = subprocess.run([COMMAND, "load", "--json", "alone.tar", "--prefix=x/"], env=env, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               timeout=LIMIT)
+            return Result(p.returncode, p.stdout.decode(), p.stderr.decode()), os.path.exists(path("srun.env"))
+        r, has_srun = load_it()
+        check(r.code == 1 and has_srun, r)
+        os.remove(path("srun.env"))
+        loads(d, "alone.tar", "--prefix=x/", "--here")
+        was = {k: literal_get(d, k) for k in listed(d)}
+        os.rename(path("alone.tar"), path("away.tar"))
+        _, sets, lost = lose(d, 0)
+        check("error" in sets["x"], sets)
+        os.rename(path("away.tar"), path("alone.tar"))
+        r, has_srun = load_it()
+        check(r.code == 0 and r.json["already"] and not has_srun, r)
+        same(d, was, lost)
+        d.end()
+
+
+def keys_of_s3_go_to_the_nodes():
+    """With --refill ddictd needs them, too: srun is a script here that says what environment it has."""
+    bin = slurm_shown()
     kept = {"AWS_ACCESS_KEY_ID": "a", "AWS_ENDPOINT_URL": "http://s", "SSL_CERT_FILE": "/c", "HTTPS_PROXY": "http://p", "no_proxy": "n1"}
     env = {**os.environ, **kept, "AWSOME": "no", "SLURM_JOB_ID": "7", "PATH": bin + ":" + os.environ["PATH"]}
     for words, has in ((["--refill"], kept), ([], {})):
@@ -381,5 +607,7 @@ def wrong_words_are_named():
 
 if __name__ == "__main__":
     child_shown()
-    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, of_two_sets_the_later_counts,
-         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
+    run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, what_was_moved_into_a_folder_is_refused,
+         what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss,
+         a_load_that_cannot_read_again_what_was_lost_is_no_success, of_two_sets_the_later_counts,
+         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, after_a_loss_one_process_loads, keys_of_s3_go_to_the_nodes, wrong_words_are_named])

@@ -44,7 +44,8 @@ class Server:
         self.tokens = []  # continuations of a list that never ends, in turn
         self.listing = threading.Event()  # cleared: lists are not answered
         self.listing.set()
-        self.serving = threading.Event()  # cleared: no object is answered
+        self.serving = threading.Event()  # cleared: no object is answered, or only those that are not held
+        self.held = ()
         self.serving.set()
         self.gather = 0  # no object is answered before so many are asked for at once, or 20 s are over
         self.inside, self.most, self.arrival = 0, 0, threading.Condition()  # how many are, and the greatest number
@@ -161,7 +162,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with s.lock:
             s.when.setdefault(key, []).append(time.monotonic())
         s.arrived(1)
-        s.serving.wait(100)
+        if not s.held or key in s.held:
+            s.serving.wait(100)
         try:
             self.object(key)
         finally:
