@@ -49,7 +49,7 @@ static struct leader {
     bool begun;    /* an item was put, so a later try will continue this one */
     /* the set is there, but not all that was lost of it meanwhile could be read again */
     bool unrepaired;
-    bool foreign; /* the set is there already, of another dictionary */
+    struct set_found found; /* the set that is there already */
     struct load_plan plan;
     struct set_result result;
     uint64_t again; /* items that were lost with a node, and read again */
@@ -111,6 +111,7 @@ static int call_run(int (*run)(void)) {
         }
         if (limited && deadline_over(&limit)) {
             pthread_detach(thread);
+            the_load.hangs = true;
             return -ECANCELED;
         }
     }
@@ -154,6 +155,10 @@ static bool losses_grew(void) {
         n += rc == 1;
     }
     return n > the_load.losses;
+}
+
+static int load_take(void) {
+    return take_load(&lead.taken, &lead.found);
 }
 
 /* --- the plan --- */
@@ -442,7 +447,7 @@ static json_t *units_json(void) {
 
 /* Why what a node has of the set is lost with the node, or NULL. */
 static const char *refill_note(void) {
-    if (lead.foreign)
+    if (lead.found.foreign)
         return "the set was restored, or put by Python: it is not read again when a node is lost; "
                "--replace loads it anew";
     if (the_load.refills && lead.plan.failures > 0 && strcmp(lead.plan.kind->name, "dir") != 0)
@@ -511,7 +516,6 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
 }
 
 static int load_all(void) {
-    struct set_found found;
     struct figures f;
     int rc = beat_say("wait");
     if (rc == 0)
@@ -520,16 +524,15 @@ static int load_all(void) {
     if (rc == 0 && the_load.refills)
         rc = call_run(losses_look);
     if (rc == 0)
-        rc = take_load(&lead.taken, &found);
+        rc = call_run(load_take); /* may have to wait for another process, or for a lost key */
     if (rc == 0 && the_load.losses > 0)
         rc = call_run(tries_forget);
     lead.begun = the_load.continued;
     if (rc == 1) {
         if ((rc = call_run(set_repair)) < 0)
             return rc;
-        lead.foreign = found.foreign;
-        f = (struct figures){.there = found.items - lead.again};
-        return summary_print(found.items, found.bytes, 0, &f, true);
+        f = (struct figures){.there = lead.found.items - lead.again};
+        return summary_print(lead.found.items, lead.found.bytes, 0, &f, true);
     }
     if (rc == 0)
         rc = call_run(plan_get_ready);

@@ -106,6 +106,7 @@ struct load {
     uint64_t claimed;
     pthread_t threads[LOAD_THREADS_MAX];
     unsigned nthreads, ended; /* ended: atomic */
+    bool hangs;               /* another thread, which may use the handle as long as we live */
 };
 
 /* The load of this process; set once, before threads begin. */

@@ -410,7 +410,7 @@ int main(int argc, char **argv) {
     if (rc < 0)
         return load_failed(rc);
     rc = load_run(&l.o);
-    if (the_load.nthreads == 0)
+    if (the_load.nthreads == 0 && !the_load.hangs)
         /* else a thread that hangs in a read may still use the handle */
         ddict_detach(the_load.d);
     for (unsigned i = 0; !l.o.run && i < l.o.nsources; i++)

@@ -3,7 +3,6 @@
  * one does it, and of several loads with one name one makes the set. */
 #include "ownership.h"
 
-#include "beat.h"
 #include "format/sources.h"
 #include "load.h"
 #include "set.h"
@@ -16,6 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -63,6 +63,12 @@ static int set_judge(struct set_found *found) {
                     "there is a set \"%s\" already, of another load; --set=NAME gives this one "
                     "another name, --replace replaces it",
                     the_load.set);
+}
+
+/* The main thread beats meanwhile. */
+static int turn_wait(void) {
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    return load_stopped() ? -ECANCELED : 0;
 }
 
 /* Whether another run has ended: 1, 0: not yet, or negative. last: its last beat; since: when that
@@ -133,7 +139,7 @@ static int name_take(struct taken *t) {
                             "another load, led on %s, makes a set \"%s\" now; --set=NAME gives "
                             "this one another name",
                             node, the_load.set);
-        if ((rc = beat_tick(100)) < 0)
+        if ((rc = turn_wait()) < 0)
             return rc;
     }
 }
@@ -172,7 +178,7 @@ int take_load(struct taken *t, struct set_found *found) {
             since = 0;
             rc = 0;
         } else if (rc == 0) {
-            rc = beat_tick(100);
+            rc = turn_wait();
             if (state_has(the_load.id, "run", 0) == 0)
                 t->try = 0; /* the other process has completed the load and deleted its keys */
         }

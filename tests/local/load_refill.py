@@ -495,6 +495,30 @@ def a_load_goes_on_or_begins_anew_after_a_loss():
         check(any(goes_on(word, killed, n) for n in range(12)), "the key was always on the node of the load")
 
 
+def a_load_that_waits_for_a_refill_can_be_ended():
+    with Objects(60, 2000) as o, dictionary(env=dict(o.s3.environment(), DDICT_S3_STALL="100")) as d:
+        o.s3.held = ()
+        o.s3.serving.set()
+        o.load(d)
+        tar_of("next.tar", [("%d" % i, b"%d" % i) for i in range(60)])
+        o.s3.serving.clear()
+        d.lose(1)
+        d.wait_anew(1)
+        cluster.wait_for("the source to be read again", lambda: o.s3.inside > 0, 20)
+        p = subprocess.Popen([COMMAND, "load", "next.tar", "--prefix=next/"], env=d.env(2), cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said = p.stderr.readline().decode()
+        check("waiting until what a lost node had" in said, said)
+        began = time.monotonic()
+        p.send_signal(signal.SIGINT)
+        r = over(p)
+        check(r.code == 1 and "ended by a signal" in r.err and time.monotonic() - began < 12, r)
+        o.s3.serving.set()
+        d.wait_refilled(1, 60)
+        check(loads(d, "next.tar", "--prefix=next/", node=2)["items"] == 60, "the next load")
+        o.are_there(d)
+        d.end()
+
+
 def a_load_that_cannot_read_again_what_was_lost_is_no_success():
     with Objects(40, 200000) as o, dictionary() as d:
         p = o.begin(d, 15)
@@ -608,6 +632,6 @@ def wrong_words_are_named():
 if __name__ == "__main__":
     child_shown()
     run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, what_was_moved_into_a_folder_is_refused,
-         what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss,
+         what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss, a_load_that_waits_for_a_refill_can_be_ended,
          a_load_that_cannot_read_again_what_was_lost_is_no_success, of_two_sets_the_later_counts,
          sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, after_a_loss_one_process_loads, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
