@@ -98,7 +98,8 @@ static int async_op_start(struct ddict_async *q, struct session *s, struct ddict
     int rc = async_op_try_local(s, o, owner, h);
     if (rc != -EINPROGRESS)
         return rc;
-    int ms = o->timeout_ms < 0 ? s->timeout_ms : o->timeout_ms;
+    bool waits = !op_is_put(o) && o->flags & DDICT_WAIT;
+    int ms = o->timeout_ms >= 0 ? o->timeout_ms : waits ? s->wait_ms : s->timeout_ms;
     struct async_op *op = calloc(1, sizeof *op + o->klen);
     if (!op)
         return dd_error(-ENOMEM, "no memory for a request");
@@ -109,7 +110,7 @@ static int async_op_start(struct ddict_async *q, struct session *s, struct ddict
     op->m = session_route(s, owner);
     op->timeout_ms = ms;
     op->hash = h;
-    op->waits = !op_is_put(o) && o->flags & DDICT_WAIT;
+    op->waits = waits;
     memcpy(op->key, o->key, o->klen);
     rc = async_op_request(s, op, owner);
     if (op->waits) {

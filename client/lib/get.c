@@ -87,7 +87,7 @@ static int get_slow(const struct target *t, struct node_manager *m, int rc, void
     struct call_deadline w;
     if (timeout_ms == 0)
         return no_time(t);
-    call_deadline_init(&w, t->s, timeout_ms);
+    call_deadline_init(&w, t->s, session_wait_ms(t->s, flags, timeout_ms));
     while (m && rc == DDICT_ENOKEY) {
         if ((rc = target_await(t, &w)) < 0)
             return rc;
@@ -285,7 +285,7 @@ static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, siz
     if (timeout_ms == 0)
         return no_time(&t);
     struct call_deadline w;
-    call_deadline_init(&w, t.s, timeout_ms);
+    call_deadline_init(&w, t.s, session_wait_ms(t.s, flags, timeout_ms));
     return view_slow(&t, m, rc, v, flags, &w);
 }
 
@@ -351,7 +351,7 @@ int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
         return dd_error(-EINVAL, "pop with unknown flags 0x%x", flags);
     if (timeout_ms == 0)
         return no_time(&t);
-    call_deadline_init(&w, t.s, timeout_ms);
+    call_deadline_init(&w, t.s, session_wait_ms(t.s, flags, timeout_ms));
     return view_asked(&t, MSG_POP, v, flags, &w);
 }
 

@@ -356,7 +356,7 @@ ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned 
     c.flags = flags;
     c.timeout_ms = timeout_ms;
     c.found = 0;
-    call_deadline_init(&c.w, c.s, timeout_ms);
+    call_deadline_init(&c.w, c.s, session_wait_ms(c.s, flags, timeout_ms));
     for (size_t at = 0; at < n; at += SLAB) {
         c.want = wants + at;
         c.n = n - at < SLAB ? (uint32_t)(n - at) : SLAB;

@@ -66,6 +66,7 @@ struct session {
     int client_eventfd; /* managers write it for threads that poll; -1 likewise */
     const struct status_page *status_page;
     int timeout_ms; /* what -1 means */
+    int wait_ms;    /* and with DDICT_WAIT */
     /* atomic; bytes that are set aside for the value of a pop (request.h) */
     uint64_t pop_room;
     unsigned managers, nodes, node_id, nlocal;
@@ -126,6 +127,10 @@ int session_open(struct session **out, const char *name, int timeout_ms);
 int session_open_by(struct session **out, struct session **part, const char *name,
                     struct deadline *d);
 int session_timeout(int timeout_ms); /* what it means where there is no session */
+/* The timeout of a call with these flags. */
+static inline int session_wait_ms(const struct session *s, unsigned flags, int timeout_ms) {
+    return timeout_ms < 0 && flags & DDICT_WAIT ? s->wait_ms : timeout_ms;
+}
 /* Give up what session_open_by() has begun. NULL is allowed. busy: another thread was opening it at
  * the fork, so it cannot be used again. */
 void session_abandon(struct session *part, bool busy);

@@ -33,7 +33,7 @@ int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *io
             return dd_error(-ETIMEDOUT,
                             "manager %u must be asked, which a timeout of 0 does not allow",
                             t.owner);
-        call_deadline_init(&w, t.s, timeout_ms);
+        call_deadline_init(&w, t.s, session_wait_ms(t.s, flags, timeout_ms));
         rc = request_call_waiting(t.s, session_route(t.s, t.owner), &out, &r, &w, flags);
         if (request_was_late(&r))
             rc = -EAGAIN;

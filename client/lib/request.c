@@ -72,8 +72,8 @@ int request_call_waiting(struct session *s, struct node_manager *m, struct outgo
     const struct outgoing first = *out;
     int rc;
     int grace = answer_grace_ms(out->head.type);
-    if (flags & DDICT_SURE && s->timeout_ms > grace)
-        grace = s->timeout_ms;
+    if (flags & DDICT_SURE && s->wait_ms > grace)
+        grace = s->wait_ms;
     uint64_t left = call_deadline_left_us(w);
     for (;;) {
         out->head.flags |= MSGF_WAIT;

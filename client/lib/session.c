@@ -112,11 +112,9 @@ static void close_fds(int *fds, int n) {
         close_fd(&fds[i]);
 }
 
-/* Where the dictionary refills a call can wait for what is read again. */
-static int default_timeout(bool refills) {
+static int default_timeout(int usual) {
     const char *text = getenv("DDICT_TIMEOUT");
     char *end;
-    int usual = refills ? DD_REFILL_MS : DD_TIMEOUT_MS;
     if (!text || *text == 0)
         return usual;
     double seconds = strtod(text, &end);
@@ -155,7 +153,8 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         s->node_id = m.node_id;
         s->nlocal = m.local_managers;
         s->refill = m.refill != 0;
-        s->timeout_ms = default_timeout(s->refill);
+        if (s->refill) /* a call can wait for what is read again */
+            s->timeout_ms = default_timeout(DD_REFILL_MS);
         s->total_bytes = m.total_bytes;
         s->spill_bytes = m.spill_bytes;
         memcpy(s->dict_id, m.dict_id, sizeof s->dict_id);
@@ -249,7 +248,7 @@ static int session_receive(struct session *s, struct deadline *d) {
 }
 
 int session_timeout(int timeout_ms) {
-    return timeout_ms < 0 ? default_timeout(false) : timeout_ms;
+    return timeout_ms < 0 ? default_timeout(DD_TIMEOUT_MS) : timeout_ms;
 }
 
 void session_abandon(struct session *part, bool busy) {
@@ -269,6 +268,7 @@ static int session_begin(struct session **part, const char *name) {
     struct session *s = *part = session_take();
     if (!s)
         return dd_error(-ENOMEM, "no memory for a session");
+    s->timeout_ms = s->wait_ms = default_timeout(DD_TIMEOUT_MS);
     /* it fits: the caller and attach_connect() have checked its length */
     strcpy(s->name, name);
     return 0;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three nodes (three ddictd on this host): what is put on one is read on the others."""
 
+import os
 import random
+import signal
 import threading
 import time
 import unittest
@@ -47,6 +49,21 @@ class Remote(DictTest):
                         self.assertEqual(memoryview(view), value)
                 self.handles[2].pop(key)
                 self.assertNotIn(key, self.d)
+
+    def test_a_value_that_is_there_is_not_waited_for(self):
+        """A call that waits first looks up as any does, with the time of the handle: also from a manager that answers late."""
+        keys = [k for k in (f"late{i}" for i in range(60)) if self.d.owner(k) == 1][:4]
+        for key in keys:
+            self.d[key] = key
+        pid = self.d.stats[1]["pid"]
+        timer = threading.Timer(4, os.kill, (pid, signal.SIGCONT))
+        os.kill(pid, signal.SIGSTOP)
+        timer.start()
+        try:
+            self.assertEqual(self.d.get(keys[0], wait=True, timeout=0.5), keys[0])
+        finally:
+            timer.join()
+        self.assertEqual([self.d.get(k, wait=True, timeout=0) for k in keys[1:]], keys[1:])
 
     def test_every_operation_from_every_node(self):
         for i, d in enumerate(self.handles):

@@ -40,7 +40,8 @@ static void begin(void) {
     int fd = lane_create();
     ck_assert(fd >= 0);
     status_page.state = STATUS_READY;
-    session = (struct session){.sock = -1, .status_page = &status_page, .timeout_ms = 2000};
+    session = (struct session){
+        .sock = -1, .status_page = &status_page, .timeout_ms = 2000, .wait_ms = 2000};
     header = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(&manager, 0, sizeof manager);
     manager.id = 3;

@@ -99,7 +99,7 @@ class DDict(_ddict.Handle, MutableMapping):
     """DDict(name=None, timeout=None)
 
     A handle that is attached to a dictionary. name: None for $DDICT_NAME, or else the job's dictionary. timeout: seconds that a call may take, None for
-    $DDICT_TIMEOUT or 60, with --ddict-refill 1800; a call without an answer by then raises ddict.TimeoutError. The timeout argument of a call, in seconds, replaces it; None means the
+    $DDICT_TIMEOUT or 60 (1800 with --ddict-refill, where the call does not wait for a key); a call without an answer by then raises ddict.TimeoutError. The timeout argument of a call, in seconds, replaces it; None means the
     handle's. Calls with timeout None wait for ever only where Python's own interfaces do: a Queue's get() and put(), a Subscription, a Future's result().
 
     d[key] is a copy that shares nothing with the dictionary: changing the copy does not change the stored value.

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define DEFAULT_S 60.0    /* libddict's default */
-#define REFILL_MS 1800000 /* its default where the dictionary refills */
+#define DEFAULT_S 60.0 /* libddict's default */
 
 int args_parse(const char *func, PyObject *const *args, Py_ssize_t n, PyObject *kw,
                const char *const *names, PyObject **out, int positional, int count) {
@@ -49,12 +48,6 @@ double timeout_seconds(int handle_ms) {
     double s = env ? atof(env) : 0;
 
     return handle_ms >= 0 ? 1e-3 * handle_ms : s > 0 && s < 1e6 ? s : DEFAULT_S;
-}
-
-int timeout_default_ms(bool refills) {
-    const char *env = getenv("DDICT_TIMEOUT");
-
-    return refills && !(env && *env) ? REFILL_MS : -1;
 }
 
 int waiting_parse(int handle_ms, PyObject *wait, PyObject *timeout, struct waiting *w) {

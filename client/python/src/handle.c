@@ -90,7 +90,8 @@ static int handle_tp_init(PyObject *self, PyObject *args, PyObject *kw) {
         h->node = PyUnicode_DecodeFSDefault(info.node);
         h->nodes = info.nodes ? info.nodes : 1;
         h->node_id = info.node_id;
-        h->timeout_ms = ms >= 0 ? ms : timeout_default_ms(ddict_refills(d) == 1);
+        h->refills = ddict_refills(d) == 1;
+        h->timeout_ms = ms;
         h->timeout = Py_NewRef(timeout);
         if (h->name && h->node) {
             h->d = d;

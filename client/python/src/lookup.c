@@ -48,12 +48,17 @@ static int lookup_private(ddict_t *d, const struct key *k, struct found *f, int 
     }
 }
 
-int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, int timeout_ms) {
-    int rc = -ETIMEDOUT;
-
+/* -ETIMEDOUT: a manager has to be asked. */
+static int lookup_here(struct handle *h, const struct key *k, struct found *f) {
     f->priv = NULL;
     if (key_is_local(h, k) || ddict_is_frozen(h->d) > 0)
-        rc = ddict_view(h->d, k->data, k->len, &f->v, 0, 0);
+        return ddict_view(h->d, k->data, k->len, &f->v, 0, 0);
+    return -ETIMEDOUT;
+}
+
+int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, int timeout_ms) {
+    int rc = lookup_here(h, k, f);
+
     if (rc != -ETIMEDOUT && !(rc == DDICT_EVIEWS && copy))
         return rc;
     h->busy++;
@@ -103,9 +108,8 @@ static int wait_slice(struct handle *h, const struct key *k, struct found *f, in
         *silent = rc == -ETIMEDOUT;
         if (rc == 1)
             rc = ddict_view(h->d, k->data, k->len, &f->v, 0, h->timeout_ms);
-        else if (rc == 0 || rc == -ETIMEDOUT)
-            rc =
-                DDICT_ENOKEY; /* in a refill it may wait for what is read again: no answer either */
+        else if (rc == 0 || rc == -ETIMEDOUT) /* or it waits for what is read again (ddict.h) */
+            rc = DDICT_ENOKEY;
     }
     Py_END_ALLOW_THREADS return rc;
 }
@@ -116,6 +120,8 @@ int lookup_wait(struct handle *h, const struct key *k, struct found *f, bool cop
     int rc;
 
     f->priv = NULL;
+    if (h->refills && lookup_here(h, k, f) == 0) /* nobody has looked it up before */
+        return 0;
     h->busy++;
     for (;;) {
         int ms = left < WAIT_SLICE_MS ? (int)(left + 0.999) : WAIT_SLICE_MS;
@@ -134,7 +140,7 @@ int lookup_wait(struct handle *h, const struct key *k, struct found *f, bool cop
         }
     }
     handle_end(h);
-    if (rc == DDICT_EVIEWS && copy) /* it is there */
+    if (rc == DDICT_EVIEWS && copy && h->refills) /* it is there */
         rc = handle_check(h) < 0 ? 1 : lookup(h, k, f, copy, h->timeout_ms);
     return rc;
 }

@@ -9,28 +9,22 @@
 
 #include <errno.h>
 
-/* 0, or a code; an exception is set only for 1. A call that waits says so from the first request on:
- * another would wait for a refill (ddict.h), for longer than its time. seconds: what is left of w's. */
-static int look(struct handle *h, const struct key *k, struct found *f, bool copy,
-                const struct waiting *w, double seconds) {
-    if (handle_check(h) < 0)
-        return 1;
-    return w->wait ? lookup_wait(h, k, f, copy, seconds) : lookup(h, k, f, copy, w->ms);
-}
-
 /* For d[key], get and view: 0 and *out, or a code; an exception is set only for 1. w: NULL for a
- * call that does not wait. */
+ * call that does not wait. Where the dictionary refills one that does only waits: a look-up before it
+ * would wait for a refill (ddict.h), longer than the call may take. */
 static int find(struct handle *h, PyObject *key, struct found *f, bool copy,
                 const struct waiting *w) {
-    struct waiting none = {.ms = h->timeout_ms};
+    bool waits = w && w->wait, only_waits = waits && h->refills;
     struct key k;
     int rc;
 
-    if (!w)
-        w = &none;
     if (key_encode(&k, key) < 0)
         return 1;
-    rc = look(h, &k, f, copy, w, w->seconds);
+    rc = handle_check(h) < 0 ? 1
+         : only_waits        ? DDICT_ENOKEY
+                             : lookup(h, &k, f, copy, w ? w->ms : h->timeout_ms);
+    if (rc == DDICT_ENOKEY && waits && (w->seconds > 0 || only_waits))
+        rc = lookup_wait(h, &k, f, copy, w->seconds);
     key_clear(&k);
     return rc;
 }
@@ -236,12 +230,12 @@ static void pop_undo(struct handle *h, const struct key *k, const struct found *
  * the other processes. By its version the removed value is recognised as the one that was
  * unpickled. 0 and *out, or a code; an exception is set only for 1.
  */
-static int pop_once(struct handle *h, PyObject *key, const struct key *k, const struct waiting *w,
-                    double seconds, PyObject **out) {
+static int pop_once(struct handle *h, PyObject *key, const struct key *k, int timeout_ms,
+                    PyObject **out) {
     struct found f = {.priv = NULL};
     uint64_t version;
     PyObject *obj;
-    int rc = look(h, k, &f, true, w, seconds);
+    int rc = handle_check(h) < 0 ? 1 : lookup(h, k, &f, true, timeout_ms);
 
     if (rc)
         return rc;
@@ -252,7 +246,7 @@ static int pop_once(struct handle *h, PyObject *key, const struct key *k, const 
         return 1;
     }
     f.priv = NULL;
-    Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k->data, k->len, &f.v, 0, w->ms);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_pop(h->d, k->data, k->len, &f.v, 0, timeout_ms);
     Py_END_ALLOW_THREADS handle_end(h);
     if (rc == 0 && (version == 0 || f.v.version != version)) { /* another value by now */
         Py_SETREF(obj, load_copy(f.v.data, f.v.len, f.v.tag));
@@ -275,12 +269,20 @@ static int pop_once(struct handle *h, PyObject *key, const struct key *k, const 
 static int pop_wait(struct handle *h, PyObject *key, const struct key *k, const struct waiting *w,
                     PyObject **out) {
     double until = now_s() + w->seconds, left = w->seconds;
+    struct found f;
     int rc;
 
-    do
-        rc = pop_once(h, key, k, w, left, out);
-    while (key_is_absent(rc) && (left = until - now_s()) > 0);
-    return rc;
+    for (bool waits = h->refills;; waits = true) { /* as find() */
+        if (waits) {
+            rc = handle_check(h) < 0 ? 1 : lookup_wait(h, k, &f, true, left);
+            if (rc)
+                return rc;
+            found_clear(&f);
+        }
+        rc = pop_once(h, key, k, w->ms, out);
+        if (!key_is_absent(rc) || (left = until - now_s()) <= 0)
+            return rc;
+    }
 }
 
 PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
@@ -297,7 +299,7 @@ PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObj
         return NULL;
     if (key_encode(&k, a[0]) < 0)
         return a[1] && !w.wait && key_is_never_there(a[0]) ? Py_NewRef(a[1]) : NULL;
-    rc = w.wait ? pop_wait(h, a[0], &k, &w, &obj) : pop_once(h, a[0], &k, &w, 0, &obj);
+    rc = w.wait ? pop_wait(h, a[0], &k, &w, &obj) : pop_once(h, a[0], &k, w.ms, &obj);
     key_clear(&k);
     if (rc == 0)
         return obj;

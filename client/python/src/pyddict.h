@@ -79,8 +79,6 @@ struct waiting {
 LOCAL int waiting_parse(int handle_ms, PyObject *wait, PyObject *timeout, struct waiting *w);
 /* The seconds that a call may take: the handle's, else libddict's default. */
 LOCAL double timeout_seconds(int handle_ms);
-/* Of a handle that was given none; -1: libddict's, which is shorter without --refill. */
-LOCAL int timeout_default_ms(bool refills);
 
 /* --- key.c: Python keys and their bytes --- */
 
@@ -188,6 +186,7 @@ struct handle {
     PyObject *timeout;        /* float or None */
     int timeout_ms;
     unsigned nodes, node_id;
+    bool refills; /* ddict_refills() */
     /* calls under way without the GIL, and open iterators; the last one detaches when closing */
     unsigned busy;
     bool closing;
