@@ -3,6 +3,7 @@
 #include "cmd.h"
 #include "verbs.h"
 #include <base/clock.h>
+#include <base/defaults.h>
 #include <base/error.h>
 #include <base/size.h>
 #include <base/verb.h>
@@ -201,6 +202,7 @@ static int line_work(struct line *l) {
     ticking = 1;
     bool ticks = (l->worker || !l->quiet) && pthread_create(&tick, NULL, ticker_run, l) == 0;
     rc = l->restore ? restore_parts(&run) : l->files ? save_files(&run) : save_parts(&run);
+    int looked = l->restore || rc < 0 ? 0 : save_look_lost(&run, 0);
     if (ticks) {
         __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
         pthread_join(tick, NULL);
@@ -211,17 +213,17 @@ static int line_work(struct line *l) {
     if (rc < 0)
         return dd_error(-ECANCELED, "%s",
                         signal_seen != 0 && *run.why == 0 ? strsignal(signal_seen) : run.why);
-    return 0;
+    return looked < 0 ? looked : 0;
 }
 
 /* Send our figures to the front. */
 static int worker_report(const struct line *l) {
     int rc = l->restore || l->files ? 0 : manifest_worker_write(&run);
     if (rc == 0)
-        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %s\n", run.worker, run.workers,
+        fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %llu %d %s\n", run.worker, run.workers,
                 (unsigned long long)run.items, (unsigned long long)run.bytes,
                 (unsigned long long)run.same, (unsigned long long)run.left_out,
-                (unsigned long long)run.already, run.first_left_out);
+                (unsigned long long)run.already, run.lost, run.first_left_out);
     return rc;
 }
 
@@ -245,9 +247,9 @@ static unsigned workers_done;
 static void on_line(char *text) {
     unsigned worker, workers;
     unsigned long long items, bytes, same, left_out, already;
-    int at = 0;
-    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %llu %n", &worker, &workers, &items, &bytes,
-               &same, &left_out, &already, &at) < 7) {
+    int lost, at = 0;
+    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %llu %d %n", &worker, &workers, &items, &bytes,
+               &same, &left_out, &already, &lost, &at) < 8) {
         if (strncmp(text, SAID, sizeof SAID - 1) != 0) {
             progress_line(text);
         } else if (reports) {
@@ -265,6 +267,7 @@ static void on_line(char *text) {
     run.same += same;
     run.left_out += left_out;
     run.already += already;
+    run.lost |= lost;
     if (at > 0 && text[at] != 0 && *run.first_left_out == 0)
         snprintf(run.first_left_out, sizeof run.first_left_out, "%s", text + at);
 }
@@ -324,13 +327,19 @@ static int summary_say(const struct line *l, uint64_t began) {
     char a[24], b[24], there[64] = "";
     /* a restore leaves items out only on request (--no-pickles) */
     int rc = run.left_out > 0 && !l->restore ? EXIT_FAILED : EXIT_OK;
+    if (run.lost && !l->restore && !reports)
+        verb_say("keys were lost with a node before they could be saved: %s is without them",
+                 l->path);
     if (l->json) {
-        int said = cmd_json_print(
+        json_t *o =
             json_pack("{s:b,s:s,s:I,s:I,s:I,s:I,s:f,s:I}", "already",
                       run.already > 0 && run.already == run.workers, "path", l->path, "items",
                       (json_int_t)run.items, "bytes", (json_int_t)run.bytes, "there_already",
                       (json_int_t)run.same, "left_out", (json_int_t)run.left_out, "seconds", s,
-                      "nodes", (json_int_t)run.workers));
+                      "nodes", (json_int_t)run.workers);
+        if (o && run.lost && !l->restore)
+            json_object_set_new(o, "lost", json_true());
+        int said = cmd_json_print(o);
         return said != EXIT_OK ? said : rc;
     }
     if (run.left_out > 0)
@@ -401,6 +410,22 @@ static int front_run(struct line *l, bool alone) {
     return line_work(l) < 0 ? save_failed(dd_errmsg()) + 1 : 0;
 }
 
+/* Wait for keys that are read again now. 1: keys were lost, and a worker cannot be started on the
+ * node with which they were; 0; or negative with the sentence set. */
+static int front_look_lost(const struct line *l) {
+    run.alone = true;
+    int rc = save_look_lost(&run, 0), lost;
+    if (rc == 1 && !l->restore) {
+        if (!l->quiet)
+            verb_say("keys that were lost with a node are read again now; waiting for that");
+        rc = save_look_lost(&run, DD_REFILL_MS);
+    }
+    lost = run.lost;
+    run.alone = false;
+    run.lost = false;
+    return rc < 0 ? rc : lost;
+}
+
 static int line_run_front(struct line *l) {
     char aside[PATH_MAX + 16];
     uint64_t began = clock_ns();
@@ -414,13 +439,16 @@ static int line_run_front(struct line *l) {
         rc = ddict_get_info(run.d, &run.info);
     if (rc < 0 && !login)
         return save_failed(ddict_errmsg());
+    int lost = rc == 0 ? front_look_lost(l) : 0;
+    if (lost < 0)
+        return save_failed(dd_errmsg());
     if (login && run.one_file && (rc = cmd_relay(cmd_name(), NULL)) >= 0)
         return rc; /* a node did the work */
     if (aside_make(l, aside, sizeof aside) < 0)
         return save_failed(dd_errmsg());
     if (*aside != 0)
         run.folder = aside;
-    int code = front_run(l, !login && (run.info.nodes == 1 || run.one_file));
+    int code = front_run(l, !login && (run.info.nodes == 1 || run.one_file || lost));
     if (code == 0 && *aside != 0 &&
         ((!run.one_file && manifest_write(&run, l->prefix) < 0) || aside_name(l, aside) < 0))
         code = save_failed(dd_errmsg()) + 1;
@@ -439,7 +467,7 @@ static int say_loaded(void) {
         return EXIT_FAILED;
     char key[SAVE_LOADED_CAP];
     int rc = 0;
-    for (unsigned n = 0; n < SAVE_LOADED_N && rc == 0; n++)
+    for (unsigned n = 0; n < loaded_keys(d) && rc == 0; n++)
         rc = ddict_put(d, key, loaded_key(key, n), "", 0, 0, -1);
     if (rc < 0)
         save_failed(ddict_errmsg());

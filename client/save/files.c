@@ -13,6 +13,7 @@
 
 #include <common/folder_below.h>
 #include <common/key_text.h>
+#include <common/lost_keys.h>
 #include <common/npy.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +36,8 @@ struct filer {
     int below;              /* the folder of it that was opened last, or -1 */
     char opened[PATH_CAP];  /* its path, as far as its last slash */
     struct save_seen *seen; /* what earlier passes wrote of the manager; NULL: not known */
+    /* [managers]: their keys are read again now (--refill), and one that is not there is not saved */
+    bool *late;
 };
 
 /* Make the path of a name below the folder; empty parts and "." are left out. NULL; else why it has
@@ -135,10 +138,14 @@ static int named_so(struct save_run *run, struct filer *f, const uint8_t *key, s
     f->other.len = 0;
     if (bytes_add(&f->other, "s", 1) < 0 || bytes_add(&f->other, name, len) < 0)
         return dd_error(-ENOMEM, "out of memory");
-    int rc = save_wanted(run, f->other.data, f->other.len)
-                 ? ddict_contains(run->d, f->other.data, f->other.len, NULL, -1)
-                 : 0;
-    if (key_is_absent(rc))
+    bool *late = &f->late[ddict_owner(run->d, f->other.data, f->other.len)];
+    bool refills = ddict_refills(run->d) == 1;
+    int rc =
+        save_wanted(run, f->other.data, f->other.len) && !*late
+            ? ddict_contains(run->d, f->other.data, f->other.len, NULL, refills ? LOST_LOOK_MS : -1)
+            : 0;
+    *late |= refills && rc == -ETIMEDOUT;
+    if (key_is_absent(rc) || *late)
         return 0;
     return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : rc;
 }
@@ -232,9 +239,10 @@ static int item_write(struct save_run *run, void *arg, const struct save_item *i
 
 static void items_write(struct save_run *run) {
     struct filer f = {.compare = malloc(COMPARE),
+                      .late = calloc(run->info.managers, sizeof *f.late),
                       .folder = open(run->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                       .below = -1};
-    int rc = !f.compare     ? dd_error(-ENOMEM, "out of memory")
+    int rc = !f.compare || !f.late ? dd_error(-ENOMEM, "out of memory")
              : f.folder < 0 ? dd_error(-errno, "cannot open %s: %s", run->folder, strerror(errno))
                             : 0;
     /* a number for one thread */
@@ -250,6 +258,7 @@ static void items_write(struct save_run *run) {
     bytes_free(&f.head);
     bytes_free(&f.other);
     free(f.compare);
+    free(f.late);
     if (f.folder >= 0)
         close(f.folder);
     if (f.below >= 0)

@@ -4,10 +4,12 @@
 #include "save.h"
 
 #include "dump_out.h"
+#include <base/clock.h>
 #include <base/error.h>
 #include <base/text.h>
 #include <base/vec.h>
 
+#include <common/lost_keys.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -62,6 +64,30 @@ int save_threads(struct save_run *run, unsigned n, void (*body)(struct save_run 
     return save_stopped(run) ? -1 : 0;
 }
 
+/* --- keys that were lost with a node --- */
+
+static void save_note_lost(struct save_run *run) {
+    __atomic_store_n(&run->lost, 1, __ATOMIC_RELAXED); /* only a flag */
+}
+
+int save_look_lost(struct save_run *run, int wait_ms) {
+    struct deadline d;
+    int rc = 0;
+    deadline_start(&d, wait_ms);
+    for (unsigned i = 0; i < run->info.managers && rc >= 0 && ddict_refills(run->d) == 1; i++) {
+        if (!save_ours(run, i))
+            continue;
+        do
+            rc = manager_lost_keys_within(run->d, i, LOST_LOOK_MS);
+        while (rc == -ETIMEDOUT && !save_stopped(run) && !deadline_over(&d));
+        if (rc == 1 || rc == -ETIMEDOUT)
+            save_note_lost(run);
+    }
+    if (rc == -ETIMEDOUT)
+        return 1;
+    return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
+}
+
 /* --- items --- */
 
 struct batch {
@@ -98,8 +124,10 @@ static int batch_give(struct save_run *run, struct batch *b,
     }
     for (unsigned i = 0; i < b->n; i++) {
         struct ddict_want *w = &b->want[i];
-        if (w->status == DDICT_ENOKEY)
-            continue; /* removed since it was listed */
+        if (w->status == DDICT_EKEYLOST)
+            save_note_lost(run);
+        if (key_is_absent(w->status))
+            continue; /* removed, or lost, since it was listed */
         if (rc == 0 && w->status < 0)
             rc = dd_error(w->status, "%s", ddict_strerror(w->status));
         if (rc == 0 && save_stopped(run))

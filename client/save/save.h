@@ -49,7 +49,7 @@ struct save_run {
     bool keep;       /* restore: leave keys that are there as they are */
     bool no_pickles; /* restore: leave pickles out */
     bool after_load; /* --stage: refuse without a key of loaded_key() */
-    bool lost;       /* keys were lost with a node before they could be saved (--refill) */
+    int lost;        /* atomic: keys were lost with a node before they could be saved (--refill) */
     /* --stage: begins the names of our parts, because others may be in the folder; else "" */
     char tag[9];
     /* --stage: gives what earlier passes have written of a manager; NULL: nothing is known */
@@ -78,12 +78,16 @@ int save_left_out(struct save_run *run, const char *name, const char *why);
 int save_threads(struct save_run *run, unsigned n, void (*body)(struct save_run *run));
 #define SAVE_LOADED     "ddict.loaded" /* begins str keys: what --load and --restore bring is there */
 #define SAVE_LOADED_LEN 13u
-#define SAVE_LOADED_N   8u /* of them, all alike: so one is left when a node is lost */
+#define SAVE_LOADED_N   8u /* of them with --refill, all alike: so one is left when a node is lost */
 #define SAVE_LOADED_CAP 24u
 /* Write the stored form of number n = 0, 1, ... of these keys; its length. */
 static inline size_t loaded_key(char key[SAVE_LOADED_CAP], unsigned n) {
     return (size_t)snprintf(key, SAVE_LOADED_CAP, n == 0 ? "s" SAVE_LOADED : "s" SAVE_LOADED "/%u",
                             n);
+}
+/* How many of them there are. */
+static inline unsigned loaded_keys(ddict_t *d) {
+    return ddict_refills(d) == 1 ? SAVE_LOADED_N : 1;
 }
 /* How the keys of copies begin by which sets are read again (SETS 4): in another dictionary they are of
  * no use. */
@@ -117,6 +121,9 @@ int save_each(struct save_run *run, unsigned manager,
               int (*each)(struct save_run *run, void *arg, const struct save_item *item),
               void *arg);
 
+/* Set run->lost if a manager that this worker saves has lost keys. wait_ms: how long to wait where they
+ * are read again now. 0; 1: they still are; or a negative code with the sentence set. */
+int save_look_lost(struct save_run *run, int wait_ms);
 /* Write this worker's share into parts. 0; -1: run->why says why. */
 int save_parts(struct save_run *run);
 /* Write the items of one manager into new parts, and add their entries of the manifest to parts. 0

@@ -233,13 +233,19 @@ static int pass_run(struct save_run *run, bool files) {
     ticking = 1;
     bool ticks = pthread_create(&tick, NULL, ticker_run, run) == 0;
     int rc = files ? save_files(run) : save_threads(run, run->info.local_managers, dumps_write);
+    int looked = files || rc < 0 ? 0 : save_look_lost(run, 0);
     if (ticks) {
         __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
         pthread_join(tick, NULL);
     }
     if (rc < 0)
         return dd_error(-ECANCELED, "%s", *run->why != 0 ? run->why : "it was stopped");
-    return files ? 0 : worker_say(run);
+    return files || looked < 0 ? looked : worker_say(run);
+}
+
+/* Another of the keys that are alike may be there. */
+static bool is_elsewhere(int rc) {
+    return rc == 0 || rc == DDICT_EKEYLOST || rc == -ETIMEDOUT;
 }
 
 /* Refuse the pass until --load and --restore are done: until then the dictionary has less than
@@ -247,9 +253,11 @@ static int pass_run(struct save_run *run, bool files) {
 static int stage_is_loaded(struct save_run *run) {
     char key[SAVE_LOADED_CAP];
     int rc = !run->after_load;
-    for (unsigned n = 0; n < SAVE_LOADED_N && (rc == 0 || rc == DDICT_EKEYLOST); n++)
-        rc = ddict_contains(run->d, key, loaded_key(key, n), NULL, -1);
-    rc = key_is_absent(rc) ? 0 : rc;
+    bool refills = ddict_refills(run->d) == 1;
+    /* each is alike: none is waited for that is read again now */
+    for (unsigned n = 0; n < loaded_keys(run->d) && is_elsewhere(rc); n++)
+        rc = ddict_contains(run->d, key, loaded_key(key, n), NULL, refills ? LOST_LOOK_MS : -1);
+    rc = refills && is_elsewhere(rc) ? 0 : rc;
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
     return rc > 0 ? 0
@@ -257,20 +265,10 @@ static int stage_is_loaded(struct save_run *run) {
                                       "was saved before is left as it was");
 }
 
-/* Whether a manager that we save has lost keys. 0 or negative. */
-static int stage_is_lost(struct save_run *run) {
-    int rc = 0;
-    run->lost = false;
-    for (unsigned i = 0; i < run->info.managers && ddict_refills(run->d) == 1 && rc >= 0; i++)
-        if (save_ours(run, i) && (rc = manager_lost_keys(run->d, i)) == 1)
-            run->lost = true;
-    return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
-}
-
 static void stage_pass(struct save_run *run, bool files, const char *name, const char *numbers) {
     uint64_t began = clock_ns();
     run->items = run->bytes = run->same = run->claimed = run->left_out = 0;
-    run->stopped = 0;
+    run->stopped = run->lost = 0;
     whole = false;
     *run->why = *run->first_left_out = 0;
     run->seen = files ? seen_of : NULL;
@@ -278,7 +276,6 @@ static void stage_pass(struct save_run *run, bool files, const char *name, const
     if (rc >= 0)
         numbers_take(more, run->info.managers, numbers);
     rc = rc < 0 ? rc : stage_is_loaded(run);
-    rc = rc < 0 ? rc : stage_is_lost(run);
     rc = rc < 0 ? rc : pass_run(run, files);
     whole = rc >= 0;
     at_say(run);
@@ -329,6 +326,8 @@ int stage_run(struct save_run *run, bool files, const char *name) {
     for (unsigned i = 0; i < sizeof ignored / sizeof *ignored; i++)
         signal(ignored[i], SIG_IGN);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setenv("DDICT_TIMEOUT", "60",
+           0); /* not as long as a node's keys may be read again (--refill) */
     setvbuf(stdout, NULL, _IOLBF, 0);
     int rc = folder_probe(run->folder);
     if (rc < 0)
