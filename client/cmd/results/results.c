@@ -18,6 +18,7 @@
 
 #include <cmd/cmd.h>
 #include <cmd/verbs.h>
+#include <common/lost_keys.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -80,6 +81,12 @@ struct writer {
     bool oom;
     bool remade; /* the folder and its files had been removed, and it was made again */
     bool last;   /* started by ddictd: stays until it is the only client */
+    /* --refill: managers; those whose keys are read again now, of this flush; NULL: without */
+    unsigned managers;
+    bool *late;
+    bool looked; /* this flush has looked whether keys were lost */
+    bool lost;   /* they were, and so may be lines that files have */
+    bool kept;   /* it was said where the lines are */
 };
 
 static volatile sig_atomic_t stopped;
@@ -188,7 +195,10 @@ static int all_take(struct writer *w) {
 static void file_failed(struct writer *w, const struct file *f, int e) {
     w->failures++;
     w->retry_at = now_ms() + RETRY_MS;
-    dd_error(e, "%s/%s: %s", w->to, f->path, strerror(-e));
+    dd_error(e, "%s/%s: %s", w->to, f->path,
+             e == -EAGAIN
+                 ? "keys that were lost with a node are read again now; it is written later"
+                 : strerror(-e));
     if (w->said != e)
         verb_say("%s", dd_errmsg());
     w->said = e;
@@ -207,6 +217,43 @@ static bool folder_again(struct writer *w) {
     return true;
 }
 
+/* As ddict_view(); -EAGAIN: the keys of its manager are read again now. */
+static int part_view(struct writer *w, const struct part *p, struct ddict_view *v) {
+    if (w->late) {
+        bool *late = &w->late[ddict_owner(w->d, p->key, p->klen)];
+        int rc = *late ? -ETIMEDOUT : ddict_contains(w->d, p->key, p->klen, NULL, LOST_LOOK_MS);
+        *late = rc == -ETIMEDOUT;
+        w->lost |= *late || rc == DDICT_EKEYLOST;
+        if (rc <= 0)
+            return *late ? -EAGAIN : rc == 0 ? DDICT_ENOKEY : rc;
+    }
+    return ddict_view(w->d, p->key, p->klen, v, 0, -1);
+}
+
+static bool keys_are_lost(struct writer *w) {
+    for (unsigned m = 0; m < w->managers && !w->looked && !w->lost; m++) {
+        int rc = manager_lost_keys_within(w->d, m, LOST_LOOK_MS);
+        w->lost = rc == 1 || rc == -ETIMEDOUT;
+    }
+    w->looked = true;
+    return w->lost;
+}
+
+/* Lines that others appended may be lost in the dictionary: then the file stays, under another name. */
+static int file_keep(struct writer *w, const struct file *f, const struct iovec *pieces, size_t n) {
+    bool grows = f->n > 1 || memchr(f->part[0]->key, 0, f->part[0]->klen);
+    if (!grows || !keys_are_lost(w) || results_file_is_within(w->folder, f->path, pieces, n))
+        return 0;
+    int rc = results_file_keep(w->folder, f->path);
+    if (rc == 0 && !w->kept)
+        verb_say(
+            "keys were lost with a node, and %s/%s has lines that the dictionary has not: they "
+            "are kept in %s.before-loss, and so are those of other files",
+            w->to, f->path, f->path);
+    w->kept |= rc == 0;
+    return rc;
+}
+
 static int file_flush(struct writer *w, struct file *f) {
     struct ddict_view *v = calloc(f->n, sizeof *v);
     struct iovec *pieces = calloc(f->n, sizeof *pieces);
@@ -214,18 +261,19 @@ static int file_flush(struct writer *w, struct file *f) {
     bool news = false;
     int rc = !v || !pieces ? -ENOMEM : 0;
     for (size_t i = 0; i < f->n && rc == 0; i++) {
-        int e = ddict_view(w->d, f->part[i]->key, f->part[i]->klen, &v[i], 0, -1);
+        int e = part_view(w, f->part[i], &v[i]);
         if (key_is_absent(e))
             continue; /* the part was removed, or lost, so the file goes without it */
         if (e < 0) {
-            rc = w->code = e;
+            rc = e;
+            w->code = e == -EAGAIN ? 0 : e;
             break;
         }
         news |= v[i].version != f->part[i]->version;
         pieces[n++] = (struct iovec){.iov_base = (void *)(uintptr_t)v[i].data, .iov_len = v[i].len};
         bytes += v[i].len;
     }
-    if (rc == 0 && n > 0 && news) {
+    if (rc == 0 && n > 0 && news && (rc = file_keep(w, f, pieces, n)) == 0) {
         rc = results_file_write(w->folder, f->path, pieces, n);
         if (rc == -ENOENT && folder_again(w))
             rc = results_file_write(w->folder, f->path, pieces, n);
@@ -277,7 +325,9 @@ static int writer_flush(struct writer *w) {
     dirty_n = 0;
     w->dirty_at = 0;
     w->code = 0;
-    w->remade = false;
+    w->remade = w->looked = false;
+    if (w->late)
+        memset(w->late, 0, w->managers * sizeof *w->late);
     twalk(w->files, node_flush);
     if (w->remade) {
         dirty_n = 0;
@@ -496,16 +546,29 @@ static void signals_prepare(bool until_end) {
     sigaction(SIGTERM, &a, NULL);
 }
 
+static bool late_make(struct writer *w) {
+    struct ddict_info info;
+    if (ddict_refills(w->d) != 1 || ddict_get_info(w->d, &info) < 0)
+        return true;
+    w->managers = info.managers;
+    w->late = calloc(w->managers, sizeof *w->late);
+    return w->late;
+}
+
 static int line_run(const struct line *l) {
     struct writer w = {.to = l->to, .last = l->until_end};
     w.prefix_len = (size_t)snprintf(w.prefix, sizeof w.prefix, "%s%s%s", PREFIX,
                                     l->run ? l->run : "", l->run ? "/" : "");
+    setenv("DDICT_TIMEOUT", "60",
+           0); /* not as long as a node's keys may be read again (--refill) */
     if (!(w.d = dictionary_attach(l->to, l->run, l->follows)))
         return EXIT_FAILED;
     w.folder = folder_make(l->to);
     int rc = EXIT_FAILED;
     if (w.folder < 0)
         verb_say("%s: %s", l->to, strerror(-w.folder));
+    else if (!late_make(&w))
+        verb_say("out of memory");
     else
         rc = write_results(&w, l->follows);
     if (w.folder >= 0 && !l->until_end && w.written > 0) {
@@ -516,6 +579,7 @@ static int line_run(const struct line *l) {
         close(w.folder);
     ddict_detach(w.d);
     tdestroy(w.files, node_free);
+    free(w.late);
     return rc;
 }
 

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #define ASIDE        ".ddict-" /* prefix of temporary names */
+#define KEPT         ".before-loss"
+#define KEPT_MOST    99 /* of a file */
 #define NAME_LONGEST (NAME_MAX - 8)
 
 bool results_path_ok(const char *path, size_t len) {
@@ -51,6 +53,24 @@ static bool file_holds(int fd, const struct iovec *pieces, size_t n) {
         }
     }
     return true;
+}
+
+/* Bytes of the file from at on that the piece begins with. */
+static size_t bytes_same(int fd, size_t at, const struct iovec *piece) {
+    char buf[65536];
+    const char *data = piece->iov_base;
+    size_t same = 0;
+    while (same < piece->iov_len) {
+        size_t want = piece->iov_len - same < sizeof buf ? piece->iov_len - same : sizeof buf,
+               i = 0;
+        ssize_t got = pread(fd, buf, want, (off_t)(at + same));
+        while (got > 0 && i < (size_t)got && buf[i] == data[same + i])
+            i++;
+        same += i;
+        if (i < want)
+            break;
+    }
+    return same;
 }
 
 static int file_replace(int dir, const char *name, const char *aside, const struct iovec *pieces,
@@ -94,4 +114,50 @@ int results_file_write(int folder, const char *path, const struct iovec *pieces,
     }
     close(dir);
     return rc;
+}
+
+bool results_file_is_within(int folder, const char *path, const struct iovec *pieces, size_t n) {
+    const char *name = path;
+    struct stat st;
+    size_t at = 0;
+    int dir = folder_below_open(folder, path, &name);
+    int fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool there = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    for (size_t i = 0; there && i < n; i++)
+        at += bytes_same(fd, at, &pieces[i]);
+    if (fd >= 0)
+        close(fd);
+    if (dir >= 0)
+        close(dir);
+    return !there || at == (size_t)st.st_size;
+}
+
+/* 1: it has that name; 0: another has it; or a negated errno. */
+static int file_name_too(int dir, const char *name, const char *kept) {
+    struct stat file, other;
+    if (fstatat(dir, kept, &other, AT_SYMLINK_NOFOLLOW) == 0)
+        return fstatat(dir, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && file.st_ino == other.st_ino;
+    if (errno != ENOENT)
+        return -errno;
+    /* where a file can have one name only, the next write makes it anew */
+    if (linkat(dir, name, dir, kept, 0) == 0 ||
+        (errno != EEXIST && renameat(dir, name, dir, kept) == 0))
+        return 1;
+    return errno == EEXIST ? 0 : -errno;
+}
+
+int results_file_keep(int folder, const char *path) {
+    const char *name = path;
+    char kept[NAME_MAX + 1], number[8] = "";
+    int dir = folder_below_open(folder, path, &name), rc = 0;
+    if (dir < 0)
+        return dir;
+    for (int i = 1; i <= KEPT_MOST && rc == 0; i++) {
+        if (i > 1)
+            snprintf(number, sizeof number, "-%d", i);
+        snprintf(kept, sizeof kept, "%.*s" KEPT "%s", NAME_MAX - 20, name, number);
+        rc = file_name_too(dir, name, kept);
+    }
+    close(dir);
+    return rc == 1 ? 0 : rc == 0 ? -EEXIST : rc;
 }
