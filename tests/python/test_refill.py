@@ -12,8 +12,16 @@ import unittest
 import ddict
 from harness import DDICTD, Dictionary, module_or_skip
 
-REFILL_S = 8  # that a refill takes
+REFILL_S = 12  # that a refill takes
 COMMAND = os.environ["DDICT_TEST_COMMAND"]
+
+
+def wait_for(true, seconds=60):
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            raise AssertionError("it did not come")
+        time.sleep(0.02)
 
 
 class Refill(unittest.TestCase):
@@ -38,18 +46,43 @@ class Refill(unittest.TestCase):
         cls.lost = [k for k in (f"key{i}" for i in range(200)) if d.owner(k) == 1]
         for key in cls.lost:
             d[key] = key
+        # a set and a plan of no source, and lines of a file, which are of the lost node
+        cls.kept = next(n for n in (f"kept{i}" for i in range(200)) if d.owner(("ddict.set", n)) == 1)
+        d["ddict.set", cls.kept] = "{}"
+        cls.planned = next(n for n in (f"plan{i}" for i in range(2000)) if d.owner(("ddict.set", n, "plan")) == 1 and
+                           all(d.owner(key) != 1 for key in (("ddict.set", n), ("ddict.set", n, "load", -2))))
+        d["ddict.set", cls.planned, "load", -2] = b""
+        d["ddict.set", cls.planned, "plan"] = ((), ())
+        cls.lines = [next(k for k in (f"ddict.results/run/log\0{letter}{i}" for i in range(200)) if (d.owner(k) == 1) == (letter == "a")) for letter in "ab"]
+        for key in cls.lines:
+            d[key] = key[-2:].encode() + b"\n"
+        cls.old = b"".join(d[key] for key in cls.lines)
+        cls.to = os.path.join(cls.folder, "out")
+        cls.writer = subprocess.Popen([COMMAND, "results", "--follow", "--to", cls.to], env={**os.environ, **cls.dictionary.environment()}, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: cls.written("log") == cls.old)
         cls.dictionary.lose(1)
+        d[cls.lines[1]] = cls.new = d[cls.lines[1]] + b"more\n"
         began = time.monotonic()
         try:
             cls.said = d.get(cls.lost[0], "none", wait=True, timeout=2)
         except ddict.Error as e:
             cls.said = e
         cls.took = time.monotonic() - began
+        time.sleep(3)
+        cls.during = cls.written("log")
         began = time.monotonic()
         try:  # waits until all is read
             cls.without = d.get(cls.lost[0], "none")
         except ddict.Error as e:
             cls.without = e
+
+    @classmethod
+    def written(cls, name, to=None):
+        try:
+            with open(os.path.join(to or cls.to, "run", name), "rb") as f:
+                return f.read()
+        except FileNotFoundError:
+            return None
 
     @classmethod
     def load(cls, name, *more):
@@ -59,6 +92,8 @@ class Refill(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.d.detach()
+        cls.writer.terminate()
+        cls.writer.communicate(timeout=60)
         codes = cls.dictionary.stop()
         shutil.rmtree(cls.folder)
         if any(codes):
@@ -67,7 +102,7 @@ class Refill(unittest.TestCase):
     def test_a_wait_ends_in_time_while_it_is_read_again(self):
         self.assertIsInstance(self.said, ddict.TimeoutError)
         self.assertLess(self.took, REFILL_S)
-        self.assertEqual(self.d._seconds, 1800)  # of a call that is given no time
+        self.assertEqual(self.d._seconds, 60)  # of a wait that is given no time
 
     def test_a_lost_key_is_an_error_of_its_own(self):
         self.assertIsInstance(self.without, ddict.KeyLostError)
@@ -101,8 +136,54 @@ class Refill(unittest.TestCase):
         began = time.monotonic()
         self.assertRaises(ddict.KeyLostError, q.get, timeout=1)
         self.assertGreater(time.monotonic() - began, 0.9)
+        with self.dictionary.attach(0, 2) as d:  # without a time of its own it has that of the handle
+            timer = threading.Timer(30, q.put, (5,))
+            timer.start()
+            self.assertRaises(ddict.KeyLostError, ddict.Queue(name, d=d).get)
+            timer.cancel()
         q.put(7)
         self.assertEqual(q.get(timeout=20), 7)
+        q = ddict.Queue(name, d=self.d)  # now it is known to be empty
+        timer = threading.Timer(3, q.put, (8,))
+        timer.start()
+        with self.dictionary.attach(0, 1) as d:
+            self.assertEqual(ddict.Queue(name, d=d).get(), 8)
+
+    def test_lines_that_a_file_has_stay(self):
+        self.assertEqual(self.during, self.old)  # while keys are read again nothing is known
+        wait_for(lambda: self.written("log") == self.new)
+        self.assertEqual(self.written("log.before-loss"), self.old)
+        self.d[self.lines[1]] = self.new + b"last\n"
+        wait_for(lambda: self.written("log") == self.new + b"last\n")
+        self.assertEqual(sorted(os.listdir(os.path.join(self.to, "run"))), ["log", "log.before-loss"])
+        # a writer that never saw the keys: another file, of another loss, has its name already
+        to = os.path.join(self.folder, "again")
+        os.makedirs(os.path.join(to, "run"))
+        for name, data in (("log", self.old), ("log.before-loss", b"first\n")):
+            with open(os.path.join(to, "run", name), "wb") as f:
+                f.write(data)
+        subprocess.run([COMMAND, "results", "--to", to], check=True, timeout=100, env={**os.environ, **self.dictionary.environment()}, stderr=subprocess.DEVNULL)
+        self.assertEqual([self.written(n, to) for n in ("log", "log.before-loss", "log.before-loss-2")], [self.new + b"last\n", b"first\n", self.old])
+
+    def test_a_set_that_may_be_lost_is_no_missing_one(self):
+        self.assertRaises(ddict.KeyLostError, ddict.open_set, self.kept, self.d)
+        name = next(n for n in (f"none{i}" for i in range(200)) if self.d.owner(("ddict.set", n)) != 1)
+        with self.assertRaises(KeyError) as e:
+            ddict.open_set(name, self.d)
+        self.assertNotIsInstance(e.exception, ddict.KeyLostError)
+        module_or_skip("torch")
+        from ddict.torch import DDictDataset
+        self.assertRaises(ddict.KeyLostError, DDictDataset, self.kept, d=self.d)
+
+    def test_a_list_of_files_that_was_lost_is_made_again(self):
+        module_or_skip("torch")
+        from ddict.torch import ImageFolder
+        root = os.path.join(self.folder, "images")
+        os.makedirs(os.path.join(root, "cat"))
+        with open(os.path.join(root, "cat", "1.png"), "wb") as f:
+            f.write(b"purr")
+        images = ImageFolder(root, loader=lambda file: file.read(), name=self.planned, d=self.d)
+        self.assertEqual(images[0], (b"purr", 0))
 
     def test_what_was_loaded_is_sealed(self):
         keys = [f"set/{i}" for i in range(60)]

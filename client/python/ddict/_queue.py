@@ -51,7 +51,8 @@ class Queue:
             raise _queue.Full
 
     def get(self, block=True, timeout=None):
-        """get(block=True, timeout=None) -- take the first value; queue.Empty if none came in time; ddict.KeyLostError if they may have been lost
+        """get(block=True, timeout=None) -- take the first value; queue.Empty if none came in time; ddict.KeyLostError if they may have been lost,
+        without a timeout once the handle's is over
 
         A value that cannot be unpickled here is put back, behind the others, for a process that can; if that fails, the exception's .value has its bytes.
         """

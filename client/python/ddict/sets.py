@@ -112,6 +112,8 @@ class Set(_Sequence):
         self.name, self.d = name, d
         try:
             self._info = _json.loads(d["ddict.set", name])
+        except _ddict.KeyLostError:
+            raise
         except KeyError:
             raise KeyError(f"there is no set {name!r} in the dictionary") from None
         self.kind, self.prefix, self.sources = self._info["kind"], self._info["prefix"], self._info["sources"]
@@ -282,7 +284,7 @@ def save(path, prefix=None, *, files=False, d=None, progress=None):
 
     All nodes write into the folder path, on storage that they share; it gets this name when it is complete. A path that ends in .ddict becomes one file. prefix:
     save only str keys that begin with it. files: write a file for each value, named by its key; "left_out" of the result counts keys that cannot name a file.
-    This runs `ddict save`. Raises ddict.SaveError.
+    "lost" is there, and true, if keys had been lost with a node (--ddict-refill). This runs `ddict save`. Raises ddict.SaveError.
     """
     return _saved("save", path, prefix, d, progress, *["--files"] * bool(files))
 

@@ -12,6 +12,7 @@
 /* how long a value that is put back waits for room: another process has to take one */
 #define UNDO_MS  5000
 #define SLICE_MS 500 /* interval between checks for Ctrl-C; each slice is a request */
+#define NEVER    1e18
 
 /* Seconds; None: for ever; 0: do not wait. */
 static int wait_until(PyObject *seconds, double *until) {
@@ -19,7 +20,7 @@ static int wait_until(PyObject *seconds, double *until) {
 
     if (timeout_parse(seconds, &ms) < 0)
         return -1;
-    *until = ms < 0 ? 1e18 : now_s() + PyFloat_AsDouble(seconds);
+    *until = ms < 0 ? NEVER : now_s() + PyFloat_AsDouble(seconds);
     return 0;
 }
 
@@ -134,12 +135,21 @@ static void take_undo(struct handle *h, PyObject *key, const struct ddict_view *
     PyErr_Restore(type, value, trace);
 }
 
+/* A call without a time of its own waits for a queue whose values may be lost as long as any other. */
+static bool is_given_up(const struct handle *h, int rc, double until, double *lost_until) {
+    if (rc != DDICT_EKEYLOST || until < NEVER)
+        *lost_until = 0;
+    else if (*lost_until == 0)
+        *lost_until = now_s() + timeout_seconds(h->timeout_ms);
+    return *lost_until > 0 && now_s() >= *lost_until;
+}
+
 PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     struct ddict_view view;
     PyObject *obj;
     struct key k;
-    double until;
+    double until, lost_until = 0;
     int rc;
 
     if (args_count("_take", n, 2, 2) < 0 || wait_until(args[1], &until) < 0 ||
@@ -153,7 +163,8 @@ PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         int ms = slice_ms(until);
         Py_BEGIN_ALLOW_THREADS rc = ddict_pop(
             h->d, k.data, k.len, &view, ms ? DDICT_WAIT | DDICT_SURE : 0, ms ? ms : h->timeout_ms);
-        Py_END_ALLOW_THREADS if (!key_is_absent(rc) || slice_ms(until) == 0) break;
+        Py_END_ALLOW_THREADS if (!key_is_absent(rc) || slice_ms(until) == 0 ||
+                                 is_given_up(h, rc, until, &lost_until)) break;
         if (PyErr_CheckSignals() < 0) {
             rc = 1;
             break;

@@ -144,13 +144,21 @@ def remove(d: Any, name: str, beat: Any = None) -> bool:
     """Remove the set and its items; False if there was none, or another process was faster. beat is called now and then
 
     First goes what it could be read again by when a node is lost, else removed items would come back (SETS 4)."""
-    found = find(d, name)
-    for key in list(d.keys((COPY, name, "set"))):
-        d._unload(key)
-    if not d._unload((MARK, name)) or found is None:
-        return False
+    copies: List[Any] = []
+    if d.info["refill"]:
+        found = find(d, name)
+        for key in list(d.keys((COPY, name, "set"))):
+            d._unload(key)
+        if not d._unload((MARK, name)) or found is None:
+            return False
+        copies = list(d.keys((COPY, name)))
+    else:
+        text = d.pop((MARK, name), None)
+        if text is None:
+            return False
+        found = json.loads(text)
     mine = [(MARK, name, what, p) for what in ("keys", "sizes", "labels") for p in range(found["parts"])]
-    for keys in (keys_of(d, found), list(d.keys((COPY, name))), mine):
+    for keys in (keys_of(d, found), copies, mine):
         for key in keys:
             d._unload(key)
             if beat is not None:

@@ -70,11 +70,11 @@ class DDictDataset(torch.utils.data.Dataset):
         self._see_who_takes_labels()
 
     def _open(self) -> None:
-        found = _sets.find(self.dict, self.name)  # type: ignore[arg-type]
-        if found is None:
+        text = self.dict.get((_sets.MARK, self.name))  # or KeyLostError
+        if text is None:
             have = _sets.names(self.dict)
             raise KeyError(f"the dictionary has no set {self.name!r}; it has {', '.join(map(repr, have)) if have else 'none'}")
-        self.found = found
+        self.found = found = json.loads(text)
         self.keys = _sets.keys_of(self.dict, found)
         self.classes = found.get("classes")
         self.labels = _sets.labels_of(self.dict, found) if found.get("parts") else None

@@ -9,7 +9,7 @@ import os
 from array import array
 from typing import Any, Callable, Iterator, List, Optional, Tuple
 
-from .. import DDict, Error, load
+from .. import DDict, Error, KeyLostError, load
 from . import _fill, _sets
 from .dataset import DDictDataset, refusal
 
@@ -70,12 +70,16 @@ def _load(d: DDict, name: str, root: str, wanted: Wanted, allow_empty: bool, tim
         d[plan_key] = _scan(root, wanted, allow_empty)
         return b""
 
-    if not fill.once(-2, scan):
-        return
-    try:
-        classes, files = d[plan_key]
-    except KeyError:  # the set is complete, and the marks are removed
-        return
+    while True:
+        if not fill.once(-2, scan):
+            return
+        try:
+            classes, files = d[plan_key]
+            break
+        except KeyLostError:  # with a node: one process lists the files again
+            fill.clear([-2])
+        except KeyError:  # the set is complete, and the marks are removed
+            return
     size, fresh = _fill.chunk_size(len(files)), set()  # fresh: files that were not stored before
 
     def read(mine: List[Tuple[str, int]], sizes: "array[int]") -> Iterator[Tuple[str, bytes]]:
