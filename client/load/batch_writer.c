@@ -5,8 +5,7 @@
  *
  * A record is put only if its key is absent (DDICT_NEW), so nothing is replaced unnoticed. If two
  * members of one unit have the same name, the later one wins, as when an archive is extracted.
- * --replace overwrites any item. A refill replaces nothing, and others may look at once: where names
- * came more than once in the set it reads a unit twice, first to count them.
+ * --replace overwrites any item. A refill replaces nothing.
  */
 #include "batch_writer.h"
 
@@ -55,9 +54,6 @@ struct sink {
     uint64_t parts, items, bytes, failed, left_out;
     struct pack failures, left, links;
     struct names *seen; /* names in this unit; NULL: none yet */
-    /* in a refill, or NULL: how many records of each name are to come; they are being counted */
-    struct names *to_come;
-    bool counts;
 };
 
 struct sink *sink_new(void) {
@@ -79,9 +75,7 @@ static void sink_clear(struct sink *s) {
     pack_free(&s->left);
     pack_free(&s->links);
     names_free(s->seen);
-    names_free(s->to_come);
-    s->seen = s->to_come = NULL;
-    s->counts = false;
+    s->seen = NULL;
 }
 
 void sink_free(struct sink *s) {
@@ -234,8 +228,6 @@ static int batch_put(struct sink *s) {
     unsigned n = 0;
     ssize_t stored = 0;
     int rc = 0;
-    if (the_load.dry)
-        return 0;
     for (unsigned i = 0; i < s->n; i++) {
         const struct entry *e = &s->entries[i];
         if (!e->there)
@@ -287,14 +279,6 @@ static int sink_flush(struct sink *s) {
 
 /* --- records --- */
 
-/* In a refill: 1, no other record of this name comes; 0: pass it over; or negative. */
-static int entry_is_last(struct sink *s, const struct entry *e) {
-    uint64_t hash = XXH3_64bits(s->keys.data + e->key, e->klen), n = 0;
-    names_find(s->to_come, hash, &n);
-    int rc = names_add(s->to_come, hash, s->counts ? n + 1 : n - 1, NULL);
-    return rc < 0 ? rc : !s->counts && n == 1;
-}
-
 /* The key is in s->keys, from e->key on. */
 static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t len,
                        int64_t size) {
@@ -305,11 +289,6 @@ static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t
     if (the_load.wanted && !wanted_has(s->keys.data + e->key, e->klen)) {
         s->keys.len = e->key;
         return 0;
-    }
-    int last = s->to_come ? entry_is_last(s, e) : 1;
-    if (last != 1) {
-        s->keys.len = e->key;
-        return last;
     }
     if (size >= 0 && (uint64_t)size > the_load.manager_bytes) {
         char have[24];
@@ -530,27 +509,6 @@ static int rest_failed(struct sink *s, const char *why) {
     return failure_note(s, text);
 }
 
-static int unit_read(struct sink *s, const struct unit *u) {
-    int rc = s->origin->kind->read(s, s->origin->text, u->work, u->len);
-    sink_cancel(s);
-    return rc;
-}
-
-/* Names that are wanted. 1; 0: not all of it could be read, which was reported; or negative. */
-static int unit_count(struct sink *s, const struct unit *u) {
-    if (!(s->to_come = names_new()))
-        return no_memory();
-    s->counts = true;
-    int rc = unit_read(s, u);
-    s->counts = false;
-    if (rc < 0 || s->failed > 0)
-        return rc;
-    pack_free(&s->left); /* they come again */
-    pack_free(&s->links);
-    s->left_out = 0;
-    return 1;
-}
-
 int sink_unit(struct sink *s, uint64_t n) {
     struct unit u;
     int rc = unit_fetch(&u, n);
@@ -559,9 +517,8 @@ int sink_unit(struct sink *s, uint64_t n) {
     sink_clear(s);
     s->unit = n;
     s->origin = &the_load.origins[u.source];
-    rc = the_load.wanted && the_load.wanted_twice ? unit_count(s, &u) : 1;
-    if (rc == 1)
-        rc = unit_read(s, &u);
+    rc = s->origin->kind->read(s, s->origin->text, u.work, u.len);
+    sink_cancel(s);
     if (rc < 0 && rc != -ECANCELED && the_load.o->skip && rc != DDICT_EFULL && rc != DDICT_EGONE &&
         rc != DDICT_ELOST && rc != -ETIMEDOUT && rc != -ENOMEM)
         rc = rest_failed(s, dd_errmsg());

@@ -445,24 +445,22 @@ static json_t *units_json(void) {
     return units;
 }
 
-/* Why what a node has of the set is lost with the node, or NULL. */
-static const char *refill_note(void) {
-    if (lead.found.foreign)
-        return "the set was restored, or put by Python: it is not read again when a node is lost; "
-               "--replace loads it anew";
-    if (the_load.refills && lead.plan.failures > 0 && strcmp(lead.plan.kind->name, "dir") != 0)
-        return "the set is not read again when a node is lost: a source is damaged";
-    if (the_load.refills && !set_is_read_again())
-        return "the set is not read again when a node is lost: the name of a source, or the "
-               "prefix, is not UTF-8";
-    return NULL;
+/* Why what a node has of the set is lost with the node: a sentence in text; or NULL. */
+static const char *refill_note(bool already, char *text, size_t cap) {
+    const char *why = already            ? lead.found.once
+                      : the_load.refills ? set_why_once(&lead.plan, &lead.result)
+                                         : NULL;
+    if (!why || *why == 0)
+        return NULL;
+    snprintf(text, cap, "the set is not read again when a node is lost: %s", why);
+    return text;
 }
 
 static int summary_print(uint64_t items, uint64_t bytes, double seconds, const struct figures *f,
                          bool already) {
     const struct set_result *r = &lead.result;
     double rate = seconds > 0 ? (double)bytes / 1e6 / seconds / the_load.info.nodes : 0;
-    char have[24];
+    char have[24], once[200];
     json_t *errors = json_array();
     bool bad = false;
     progress_clear();
@@ -472,8 +470,8 @@ static int summary_print(uint64_t items, uint64_t bytes, double seconds, const s
     texts_print("skipped", &r->failures, errors);
     if (r->twice > 0)
         verb_say("%" PRIu64 " names came more than once; the last one of each is kept", r->twice);
-    const char *note = refill_note();
-    if (note)
+    const char *note = refill_note(already, once, sizeof once);
+    if (note && !the_load.o->report)
         verb_say("%s", note);
     if (the_load.o->json) {
         json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}",

@@ -95,8 +95,6 @@ struct load {
     const struct load_plan *plan;
     struct wanted *wanted;
     unsigned wanted_flags; /* they are put with these, and NEW */
-    bool wanted_twice;     /* names may come more than once in a unit: the last record counts */
-    bool dry;              /* they are only read, to see whether that can be done to the end */
     int64_t newest;        /* when the last file of a folder was changed before it was loaded, ns */
     bool moved;            /* folders in it came or went since */
     uint64_t manager_bytes; /* no value is larger */

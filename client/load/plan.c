@@ -77,8 +77,7 @@ int plan_failed(struct load_plan *p, const char *name, size_t len, const char *f
                  name, text);
     else
         snprintf(sentence, sizeof sentence, "%s: %s", source, text);
-    /* in a refill what follows could have other numbers, or be an earlier one of several members
-     * with one name */
+    /* in a refill what follows could have other numbers */
     if (!the_load.o->skip || (the_load.wanted && strcmp(p->kind->name, "dir") != 0))
         return dd_error(-EBADMSG, "%s", sentence);
     pack_text(&p->notes, sentence, strlen(sentence));

@@ -40,6 +40,7 @@ struct lost_set {
     uint64_t lost, items, bytes;
     json_int_t time;          /* when it was loaded */
     char why[LOAD_ERROR_MAX]; /* "": no error */
+    bool is_final;            /* another try will not help */
 };
 
 static struct refill {
@@ -191,13 +192,15 @@ static bool is_over(const struct lost_set *l) {
 static bool is_ours(struct lost_set *l) {
     const json_t *how = json_object_get(l->head, "refill");
     const char *dictionary = json_string_value(json_object_get(how, "dictionary"));
-    if (!json_is_object(how) || !dictionary)
-        set_failed(l, json_is_null(how) ? "the name of a source is not UTF-8"
-                                        : "it was not put by `ddict load`");
+    if (json_is_string(how))
+        set_failed(l, json_string_value(how));
+    else if (!json_is_object(how) || !dictionary)
+        set_failed(l, "it was not put by `ddict load`");
     else if (strcmp(dictionary, the_load.dictionary) != 0)
         set_failed(l, "it was restored: its items may have been changed before they were saved");
     else
         l->time = json_integer_value(json_object_get(how, "time"));
+    l->is_final = l->why[0] != 0;
     if (is_over(l))
         set_failed(l, "it is being replaced or removed, or that was broken off");
     return l->why[0] == 0;
@@ -382,24 +385,6 @@ static int plan_read(void) {
     return rc < 0 ? dd_error(rc, "%s", why) : 0;
 }
 
-/* Where names come more than once in a stream the last one counts. So nothing is put unless it can
- * be read to its end: an earlier one would stay. */
-static int plan_try(const struct lost_set *l) {
-    const struct pack *failures = wanted_failures(the_load.wanted);
-    if (kept(l, "twice") == 0)
-        return 0;
-    if (the_load.o->nsources > 1)
-        return dd_error(-EBADMSG, "names come more than once in its sources, and which of them "
-                                  "counts cannot be told");
-    the_load.dry = true;
-    int rc = plan_read();
-    the_load.dry = false;
-    return rc == 0 && failures->len > 0
-               ? dd_error(-EBADMSG,
-                          "names come more than once in it, and it cannot be read to its end")
-               : rc;
-}
-
 /* Read the wanted records of the set of the_load.o. 0 or negative; -EDEADLK: a thread hangs. */
 static int set_read(const struct lost_set *l) {
     struct load_plan plan = {0};
@@ -409,8 +394,7 @@ static int set_read(const struct lost_set *l) {
     if (rc == 0) {
         the_load.plan = &plan;
         the_load.units = plan.units;
-        rc = plan_try(l);
-        rc = rc == 0 ? plan_read() : rc;
+        rc = plan_read();
         if (rc == -EDEADLK)
             return rc;
         the_load.plan = NULL;
@@ -548,6 +532,8 @@ static int summary_print(double seconds) {
                               (json_int_t)l->lost);
         if (l->why[0] != 0)
             json_object_set_new(o, "error", text_json(l->why, strlen(l->why)));
+        if (l->is_final)
+            json_object_set_new(o, "final", json_true());
         failed |= l->why[0] != 0;
         items += l->items;
         bytes += l->bytes;

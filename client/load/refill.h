@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 /* owners: as on the command line; the_load is attached. Prints {"sets": [{"set", "items", "bytes",
- * "lost", "error"}], "items", "bytes", "seconds"} on stdout, "error" where there is one. The exit code: 1,
- * some set's items are not all there. */
+ * "lost", "error", "final"}], "items", "bytes", "seconds"} on stdout, "error" where there is one, and
+ * "final": true where another try will not help. The exit code: 1, some set's items are not all there. */
 int refill_run(const char *owners);
 /* Managers whose keys began anew, after waiting while they are read again: their number, and which
  * (is_anew: NULL, or room for all); or a negative code with the sentence set. */

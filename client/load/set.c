@@ -386,22 +386,31 @@ static json_int_t now_ms(void) {
     return (json_int_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-bool set_is_read_again(void) {
-    bool is = text_is_utf8((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix));
+static bool names_are_utf8(void) {
+    bool are = text_is_utf8((const uint8_t *)the_load.o->prefix, strlen(the_load.o->prefix));
     for (unsigned i = 0; i < the_load.o->nsources; i++)
-        is &= text_is_utf8((const uint8_t *)the_load.o->sources[i], strlen(the_load.o->sources[i]));
-    return is;
+        are &=
+            text_is_utf8((const uint8_t *)the_load.o->sources[i], strlen(the_load.o->sources[i]));
+    return are;
+}
+
+const char *set_why_once(const struct load_plan *p, const struct set_result *r) {
+    if (p->failures > 0 && strcmp(p->kind->name, "dir") != 0)
+        return "a source is damaged";
+    if (r->twice > 0)
+        return "names come more than once in its source";
+    return names_are_utf8() ? NULL : "the name of a source, or the prefix, is not UTF-8";
 }
 
 /* What is needed to read the set again, beside the head's other members. It is of this dictionary:
  * what another one saved, and was restored here, may have been changed there. */
 static json_t *refill_make(const struct load_plan *p, const struct set_result *r) {
-    if (!set_is_read_again())
-        return json_null();
-    return json_pack("{s:s,s:I,s:b,s:I,s:I,s:I,s:I}", "dictionary", the_load.dictionary, "time",
+    const char *why = set_why_once(p, r);
+    if (why)
+        return json_string(why);
+    return json_pack("{s:s,s:I,s:b,s:I,s:I,s:I}", "dictionary", the_load.dictionary, "time",
                      now_ms(), "anon", the_load.o->anon, "newest", (json_int_t)p->newest, "tops",
-                     (json_int_t)p->tops, "folders", (json_int_t)p->folders, "twice",
-                     (json_int_t)r->twice);
+                     (json_int_t)p->tops, "folders", (json_int_t)p->folders);
 }
 
 static json_t *head_make(const struct load_plan *p, const struct gathered *g,
@@ -547,11 +556,16 @@ static int head_read(const char *name, json_t **o) {
     return *o ? 1 : dd_error(-EBADMSG, "the set \"%s\" in the dictionary cannot be read", name);
 }
 
-/* null: of a name that is not UTF-8. */
-static bool is_foreign(const json_t *how) {
+/* With --refill, from "refill" of its description. NULL: it is read again. */
+static const char *why_once(const json_t *how) {
     const char *dictionary = json_string_value(json_object_get(how, "dictionary"));
-    return the_load.refills && !json_is_null(how) &&
-           (!dictionary || strcmp(dictionary, the_load.dictionary) != 0);
+    if (!the_load.refills)
+        return NULL;
+    if (json_is_string(how))
+        return json_string_value(how);
+    return dictionary && strcmp(dictionary, the_load.dictionary) == 0
+               ? NULL
+               : "it was restored, perhaps with changes; loaded with \"replace\" it is read again";
 }
 
 int set_look(const char *name, struct set_found *found) {
@@ -562,7 +576,8 @@ int set_look(const char *name, struct set_found *found) {
         const char *load = json_string_value(json_object_get(o, "load"));
         snprintf(found->id, sizeof found->id, "%s", load ? load : "");
         found->over = load && *load == 0;
-        found->foreign = is_foreign(json_object_get(o, "refill"));
+        const char *why = why_once(json_object_get(o, "refill"));
+        snprintf(found->once, sizeof found->once, "%s", why ? why : "");
         found->items = (uint64_t)json_integer_value(json_object_get(o, "items"));
         found->bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
     }

@@ -16,17 +16,16 @@ struct set_result {
 };
 /* Put the set, when all units are read. 0 or a negative code with the sentence set. */
 int set_write(const struct load_plan *p, struct set_result *r);
-/* Whether its description can say by what it is read again (SETS 4): JSON is UTF-8. */
-bool set_is_read_again(void);
+/* Of a set that is put: why it can be read once only (SETS 4), or NULL. */
+const char *set_why_once(const struct load_plan *p, const struct set_result *r);
 /* A text as a JSON string. Names need not be UTF-8, but JSON is: other bytes become U+FFFD. */
 struct json_t *text_json(const void *text, size_t len);
 struct set_found {
     char id[LOAD_ID_CAP]; /* of its load */
     uint64_t items, bytes;
-    bool over; /* it is being replaced or removed, or that was broken off */
-    /* another dictionary loaded it, or Python: this one does not read it again when a node is lost */
-    bool foreign;
-    bool lost; /* there is none, but it may have been lost with nodes */
+    bool over;      /* it is being replaced or removed, or that was broken off */
+    bool lost;      /* there is none, but it may have been lost with nodes */
+    char once[100]; /* with --refill: why it is not read again; "": it is */
 };
 /* Look for the set of that name. 1; 0: there is none; or a negative code with the sentence set. */
 int set_look(const char *name, struct set_found *found);

@@ -109,8 +109,7 @@ bool wanted_is_there(const void *key, size_t klen) {
 
 void wanted_put(const void *key, size_t klen, bool ours) {
     struct lost *l = lost_find(key, klen);
-    if (l &&
-        (ours || state_of(l) == LOST)) /* one thread puts a key, but for names that come twice */
+    if (l) /* one thread puts a key */
         __atomic_store_n(&l->state, ours ? PUT : THERE, __ATOMIC_RELAXED);
 }
 

@@ -122,7 +122,7 @@ static void owner_tried(struct supervisor *s, uint32_t owner, unsigned n,
     f->word.together = n - 1;
     if (said->sets > f->word.sets)
         f->word.sets = said->sets;
-    if (!said->failed || ++f->tries >= DD_REFILL_TRIES ||
+    if (!said->again || ++f->tries >= DD_REFILL_TRIES ||
         now - f->since >= DD_REFILL_MS * 1000000ull) {
         owner_over(s, owner, said);
         return;
@@ -160,7 +160,7 @@ bool refill_go(struct supervisor *s) {
         wanted_late(s);
         return true;
     }
-    struct refill_said no = {.failed = true};
+    struct refill_said no = {.failed = true, .again = true};
     snprintf(no.why, sizeof no.why, "%s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
     for (unsigned i = 0; i < n; i++)
         if (e == 0)

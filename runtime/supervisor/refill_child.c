@@ -53,6 +53,7 @@ static void set_take(struct refill_said *said, const json_t *set) {
     if (why && !said->failed)
         snprintf(said->why, sizeof said->why, "%s: %s", name ? name : "", why);
     said->failed |= why != NULL;
+    said->again |= why && !json_is_true(json_object_get(set, "final"));
     said->sets += json_integer_value(json_object_get(set, "items")) > 0;
 }
 
@@ -67,7 +68,7 @@ static bool text_take(struct refill_said *said) {
     said->bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
     json_array_foreach(sets, i, set) set_take(said, set);
     if (why) {
-        said->failed = true;
+        said->failed = said->again = true;
         snprintf(said->why, sizeof said->why, "%s", why);
     }
     bool is = why || json_is_array(sets);
@@ -97,7 +98,7 @@ static void child_over(const struct refill_said *said) {
 
 static void failed_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static void failed_say(const char *fmt, ...) {
-    struct refill_said said = {.failed = true};
+    struct refill_said said = {.failed = true, .again = true};
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(said.why, sizeof said.why, fmt, ap);

@@ -180,8 +180,12 @@ START_TEST(without_a_child_it_is_said_what_is_missing) {
 }
 END_TEST
 
-static const struct refill_said failed = {
-    .sets = 1, .items = 4, .bytes = 400, .failed = true, .why = "b: x.tar has changed"};
+static const struct refill_said failed = {.sets = 1,
+                                          .items = 4,
+                                          .bytes = 400,
+                                          .failed = true,
+                                          .again = true,
+                                          .why = "b: x.tar has changed"};
 
 START_TEST(a_source_that_fails_is_read_again_and_then_all_is_told) {
     began_anew(0, 2);
@@ -210,6 +214,17 @@ START_TEST(a_source_that_always_fails_is_given_up) {
     }
     look();
     ck_assert(!look() && begun == DD_REFILL_TRIES && changes == 1);
+    ck_assert_ptr_nonnull(strstr(note, "x.tar has changed"));
+}
+END_TEST
+
+START_TEST(what_no_try_can_help_is_given_up_at_once) {
+    struct refill_said never = failed;
+    never.again = false;
+    began_anew(0, 2);
+    look();
+    refill_over(&s, asked, 1, &never);
+    ck_assert(look() && !look() && begun == 1 && changes == 1);
     ck_assert_ptr_nonnull(strstr(note, "x.tar has changed"));
 }
 END_TEST
@@ -309,7 +324,7 @@ UNIT_MAIN_WITH("supervisor_refill", before, after, the_child_begins_once_for_all
                a_child_that_never_ends_is_not_awaited_for_ever,
                without_a_child_it_is_said_what_is_missing,
                a_source_that_fails_is_read_again_and_then_all_is_told,
-               a_source_that_always_fails_is_given_up,
+               a_source_that_always_fails_is_given_up, what_no_try_can_help_is_given_up_at_once,
                behind_the_time_of_a_child_there_is_no_other_try,
                it_is_said_until_the_map_has_it_and_in_its_epoch, what_is_lost_again_begins_again,
                the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again,

@@ -105,9 +105,15 @@ START_TEST(a_set_that_failed_is_named) {
     runs("echo "
          "'{\"sets\":[{\"set\":\"a\",\"items\":3},{\"set\":\"b\",\"items\":0,\"error\":\"x.tar has "
          "changed\"},{\"set\":\"c\",\"error\":\"no\"}],\"items\":3,\"bytes\":40}'; exit 1");
-    ck_assert(got.failed);
+    ck_assert(got.failed && got.again);
     ck_assert_uint_eq(got.items, 3);
     ck_assert_str_eq(got.why, "b: x.tar has changed");
+}
+END_TEST
+
+START_TEST(no_other_try_helps_where_all_that_failed_is_final) {
+    runs("echo '{\"sets\":[{\"set\":\"a\",\"error\":\"restored\",\"final\":true}]}'; exit 1");
+    ck_assert(got.failed && !got.again);
 }
 END_TEST
 
@@ -221,6 +227,7 @@ START_TEST(none_begins_without_a_limit) {
 END_TEST
 
 UNIT_MAIN_WITH("supervisor_refill_child", before, after, what_it_put_is_told,
-               a_set_that_failed_is_named, whatever_goes_wrong_is_told, much_output_is_taken,
+               a_set_that_failed_is_named, no_other_try_helps_where_all_that_failed_is_final,
+               whatever_goes_wrong_is_told, much_output_is_taken,
                one_runs_at_a_time_and_not_for_ever, its_end_with_ddictd_is_told_to_nobody,
                one_that_is_stopped_tells_nobody_and_another_can_begin, none_begins_without_a_limit)
