@@ -499,6 +499,19 @@ def the_end_does_not_wait_for_a_child():
         d.end()
 
 
+def who_waits_for_a_source_is_answered_when_the_dictionary_drains():
+    with Slow(nodes=3) as d:
+        a, key = d.ask(0), keys_of(d, 1, 1)[0]
+        d.lose(1)
+        node, pid = d.wait_reader()
+        a.say("get", key)
+        d.nodes[0].write("drain\n")
+        code, ms, text = a.answer(20)
+        check(code == EKEYLOST and d.node_name(1) in text, "%d after %d ms, %r" % (code, ms, text))
+        wait_for("the end of the child", lambda: pid not in d.readers().values(), 20, pace=0.05)
+        d.end()
+
+
 # --- what is saved while a set is read again ---
 def manifest_of(folder, name="manifest.json"):
     with open(os.path.join(folder, name)) as f:
@@ -587,6 +600,6 @@ if __name__ == "__main__":
           clear_and_keys_after_a_loss, a_frozen_dictionary_goes_on, a_manager_that_dies_too_often_takes_its_node_along, who_began_anew_dies_and_comes_back,
           who_began_anew_is_lost_for_good, a_node_without_room_gets_nothing, two_copies_and_both_are_lost, a_loaded_set_is_read_again, a_source_that_has_changed_is_not_read_again,
           another_node_is_lost_while_a_child_reads, the_node_that_reads_is_lost_too, managers_are_killed_while_a_child_reads,
-          who_began_anew_dies_too_often_while_a_child_reads, two_losses_one_after_another, two_copies_and_two_nodes_at_once, two_managers_of_a_node_are_read_on_two_nodes, the_end_does_not_wait_for_a_child,
+          who_began_anew_dies_too_often_while_a_child_reads, two_losses_one_after_another, two_copies_and_two_nodes_at_once, two_managers_of_a_node_are_read_on_two_nodes, the_end_does_not_wait_for_a_child, who_waits_for_a_source_is_answered_when_the_dictionary_drains,
           it_is_saved_while_a_child_reads, a_save_waits_for_a_child_and_says_what_is_lost, a_wait_without_a_time_is_as_long_as_ever,
           a_source_that_is_away_for_a_moment_is_read_again, the_record_tells_of_it], limit=180)

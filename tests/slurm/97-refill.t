@@ -54,6 +54,8 @@ for r in range(size):
             lost += 1
             said = str(e)
 print("rank %d has read %d items in %d ms; %d of %d others are lost: %s" % (rank, read, (time.monotonic() - began) * 1000, lost, size * 30, said), flush=True)
+loads = subprocess.run(["ddict", "load", folder + "/set.tar"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+print("rank %d loads again: %d %s" % (rank, loads.returncode, (loads.stdout + loads.stderr).strip().replace("\n", "; ")), flush=True)
 try:
     print("rank %d has saved what is there: lost %s" % (rank, ddict.save("%s/saved.%d" % (folder, rank), d=d)["lost"]), flush=True)
 except (ddict.SaveError, KeyError) as e:
@@ -84,6 +86,7 @@ lose() { # NODE OTHERS - its power goes off; the ranks on the others read all
     wait $srun
     has "each_item_is_what_it_was$row" "rank ${2%% *} has read 400 items"
     has "what_no_source_has_is_lost_by_name$row" "rank ${2%% *} .* [1-9][0-9]* of 90 others are lost: .*node ${nodes[$1 - 1]}"
+    has "the_same_load_still_works$row" "rank ${2%% *} loads again: 0 .* is loaded already"
     has "what_is_there_is_saved_and_marked$row" "rank ${2%% *} has saved what is there: lost True"
     has "what_was_read_again_is_said$row" '[1-9][0-9]* items of 1 sets were read again'
     t "the_record_has_it$row" grep -q '"node_lost".*'"${nodes[$1 - 1]}" "$home/ddict-$job.jsonl"
