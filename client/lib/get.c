@@ -65,10 +65,13 @@ static int no_time(const struct target *t) {
 static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen, unsigned *tag,
                      unsigned flags, struct call_deadline *w) {
     struct node_manager *m = session_route(t->s, t->owner);
-    struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
     struct request r = {.sink = cap == 0 ? SINK_NONE : SINK_BUFFER, .buf = buf, .cap = cap};
-    int rc = flags & DDICT_WAIT ? request_call_waiting(t->s, m, &out, &r, w, flags)
+    int rc;
+    do {
+        struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
+        rc = flags & DDICT_WAIT ? request_call_waiting(t->s, m, &out, &r, w, flags)
                                 : request_call_within(t->s, m, &out, &r, w);
+    } while (request_was_replaced(&r, w) && request_again(&r) == 0);
     if (rc < 0 && rc != DDICT_ESMALL)
         return rc;
     if (vlen)
@@ -217,26 +220,33 @@ static int pop_again(struct request *r, struct call_deadline *w, bool *late) {
     return request_again(r);
 }
 
+static bool view_again(struct request *r, struct call_deadline *w, bool comes, int *rc,
+                       uint64_t *len, bool *late) {
+    if (request_was_replaced(r, w))
+        return request_again(r) == 0;
+    return comes && *rc == DDICT_ESMALL && request_pop_refused(r, len) &&
+           (*rc = pop_again(r, w, late)) == 0;
+}
+
 static int view_asked(const struct target *t, enum msg_type type, struct ddict_view *v,
                       unsigned flags, struct call_deadline *w) {
     struct node_manager *m = session_route(t->s, t->owner);
     struct request r = {.sink = SINK_MEMORY};
     uint32_t n;
     uint16_t want = request_slot(t->s, &r, &n) == 0 ? MSGF_VIEW : 0;
-    struct outgoing out = target_ask(t, type, want);
     /* the value may be sent into our memory */
     bool comes = type == MSG_POP && (m->id != t->owner || want == 0);
     uint64_t len = 0;
     int rc = 0;
     bool late = false;
     do {
-        if (comes && (out = target_ask(t, type, want), rc = request_pop(t->s, &r, &out, len)) < 0)
+        struct outgoing out = target_ask(t, type, want);
+        if (comes && (rc = request_pop(t->s, &r, &out, len)) < 0)
             break;
         rc = flags & DDICT_WAIT ? request_call_waiting(t->s, m, &out, &r, w, flags)
                                 : request_call_within(t->s, m, &out, &r, w);
         late = request_was_late(&r);
-    } while (comes && rc == DDICT_ESMALL && request_pop_refused(&r, &len) &&
-             (rc = pop_again(&r, w, &late)) == 0);
+    } while (view_again(&r, w, comes, &rc, &len, &late));
     request_view(t->s, m, &r, n, v, &rc);
     return rc < 0 && late && flags & DDICT_SURE ? DDICT_ENOKEY : rc < 0 ? rc : 0;
 }

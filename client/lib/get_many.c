@@ -110,7 +110,8 @@ static void remote_collect(struct get_call *c, uint32_t i) {
             call_deadline_extend(&c->w, -DD_GRACE_READ_MS);
         else if (rc == 0)
             call_deadline_renew(&c->w);
-        if (!waits || rc < 0 || !request_was_late(&c->r[i]) || call_deadline_left_us(&c->w) == 0)
+        bool late = waits && request_was_late(&c->r[i]) && call_deadline_left_us(&c->w) > 0;
+        if (rc < 0 || !(late || request_was_replaced(&c->r[i], &c->w)))
             break;
         request_drop(&c->r[i]); /* ask again, as request_call_waiting() does */
         if ((rc = request_again(&c->r[i])) < 0 || (rc = remote_ask(c, m, i, false)) < 0)

@@ -34,6 +34,10 @@ bool request_was_late(const struct request *r) {
     return r->reply.status == -ETIMEDOUT;
 }
 
+bool request_was_replaced(const struct request *r, struct call_deadline *w) {
+    return r->status == -ESTALE && call_deadline_left_us(w) > 0;
+}
+
 int request_again(struct request *r) {
     uint64_t room = r->room;
     *r = (struct request){.sink = r->sink,

@@ -2,10 +2,13 @@
 /* request_error.c - error codes and sentences of failed requests. */
 #include "handle.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 int request_error(struct session *s, struct node_manager *m, struct request *r, int code) {
+    if (code == -ESTALE) /* a value of which we had a part */
+        code = DDICT_ELOST;
     /* the manager only says how it noticed; the dictionary says why it ended */
     if (code == DDICT_ELOST && !status_page_serves(s->status_page))
         code = session_state_error(s);

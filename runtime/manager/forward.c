@@ -292,7 +292,12 @@ static int lands_answer(struct manager *m, struct forward *f, const struct msg *
     return 0;
 }
 
-static const char value_replaced[] = "the value was replaced while it was on its way";
+/* A part of a value is with the client, and the rest cannot come: a GET is asked by it once more. */
+static void rest_lost(struct forward *f, int status) {
+    int replaced = f->req.type == MSG_GET ? -ESTALE : DDICT_ELOST;
+    forward_fail(f, status < 0 ? status : replaced,
+                 "the value was replaced while it was on its way");
+}
 
 static int asked_answer(struct manager *m, struct forward *f, const struct msg *r,
                         const uint8_t *payload) {
@@ -301,7 +306,7 @@ static int asked_answer(struct manager *m, struct forward *f, const struct msg *
         return lands_answer(m, f, r, payload);
     }
     if (f->requester && f->begun)
-        forward_fail(f, r->status < 0 ? r->status : DDICT_ELOST, value_replaced);
+        rest_lost(f, r->status);
     else if (f->requester)
         reply_pass(f, r, payload);
     if (r->status == -ECANCELED)
@@ -374,7 +379,7 @@ static int stream_goes_on(struct manager *m, struct forward *f, const struct msg
                 r->tag == f->reply.tag && !(r->flags & MSGF_REMOTE);
     if (!same) {
         f->reply = *r;
-        forward_fail(f, DDICT_ELOST, value_replaced);
+        rest_lost(f, 0);
         return stream_drops(m, f);
     }
     f->requester->streams_n++;

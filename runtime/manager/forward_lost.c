@@ -140,6 +140,11 @@ int forwards_again(struct manager *m, struct peer *p) {
         struct forward *f = list;
         list = f->p_next;
         f->p_prev = NULL;
+        if (f->begun && forward_has_result(f) && peer_is_refilling(m, f->from)) {
+            forward_lost(m, f,
+                         "the rest of the value was lost with its node"); /* not the next one */
+            continue;
+        }
         int e = forward_repeat(m, f);
         if (e == 0)
             continue;

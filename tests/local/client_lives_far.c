@@ -731,6 +731,50 @@ START_TEST(the_beginning_of_a_value_comes_once) {
 }
 END_TEST
 
+#define OTHER 100u /* what value i is replaced by has the bytes of value i + OTHER */
+
+static void *is_replacing_large(void *arg) {
+    unsigned char *value = malloc(LARGE_LEN);
+    ddict_t *there = arg;
+    for (unsigned i = 0; !__atomic_load_n(&stop, __ATOMIC_RELAXED); i++) {
+        unsigned k = i % 4;
+        value_fill(value, LARGE_LEN, i % 8 < 4 ? k + OTHER : k);
+        ok(ddict_put(there, keys[k], strlen(keys[k]), value, LARGE_LEN, 0, 20000));
+    }
+    free(value);
+    return NULL;
+}
+
+/* The connection ends on the way of some, and what comes behind it is another value. */
+START_TEST(a_value_that_was_replaced_on_its_way_is_read_anew) {
+    pthread_t writer;
+    ddict_t *there;
+    size_t n;
+    cut_begin("0", "47");
+    large_put_there();
+    there = dict_attach(&x, OWNER);
+    ck_assert_int_eq(pthread_create(&writer, NULL, is_replacing_large, there), 0);
+    for (unsigned i = 0; i < 10 * LARGE_N; i++) {
+        struct ddict_want want = {.key = keys[i % 4], .klen = strlen(keys[i % 4])};
+        if (i % 8 < 4) {
+            ok(ddict_get(d, want.key, want.klen, large, LARGE_LEN, &n, NULL, 0, 20000));
+            ck_assert_uint_eq(n, LARGE_LEN);
+            ck_assert(value_is(large, n, i % 4) || value_is(large, n, i % 4 + OTHER));
+            continue;
+        }
+        ck_assert_int_eq(ddict_get_many(d, &want, 1, 0, 20000), 1);
+        ck_assert_msg(want.status == 0, "%d %s", want.status, ddict_errmsg());
+        ck_assert(value_is(want.view.data, want.view.len, i % 4) ||
+                  value_is(want.view.data, want.view.len, i % 4 + OTHER));
+        ddict_release(&want.view);
+    }
+    __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+    pthread_join(writer, NULL);
+    ddict_detach(there);
+    end();
+}
+END_TEST
+
 static uint64_t bytes_out(void) {
     struct ddict_manager_stats *s;
     ck_assert_int_eq(ddict_stats(d, &s, sizeof *s, 20000), 2);
@@ -826,6 +870,7 @@ int main(int argc, char **argv) {
                                   writers_that_wait_notice_no_cut,
                                   writers_that_wait_notice_no_lost_request,
                                   writers_that_wait_notice_no_kill,
+                                  a_value_that_was_replaced_on_its_way_is_read_anew,
                                   popped_values_in_pieces_go_on_behind_their_beginning,
                                   popped_values_in_pieces_go_on_when_their_proxy_dies,
                                   a_pop_that_waited_and_was_made_is_answered,
