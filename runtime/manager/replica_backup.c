@@ -619,8 +619,10 @@ static void backup_promote(struct replica_backup *b, bool anew) {
     struct manager *m = b->m;
     uint64_t before = anew ? b->epoch * VERSIONS_ANEW : store_header(m->store)->version;
     in_free_all(b);
-    b->serves = m->setup->page->promoted = true;
-    store_version_reach(m->store, before + VERSIONS_ANEW);
+    b->serves = true;
+    if (!m->setup->page->promoted) /* not in each life */
+        store_version_reach(m->store, before + VERSIONS_ANEW);
+    m->setup->page->promoted = true;
     subscriptions_anew(m, b->epoch);
     peer_server_take_over(m);
     log_warn(anew ? "the keys of manager %u begin anew on %s"
