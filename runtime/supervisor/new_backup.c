@@ -486,6 +486,7 @@ int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
 static void keys_lost(struct supervisor *s, const struct control_said *m, const char *said) {
     if (s->opt.refill && s->new_backups->tries[m->manager].deaths++ < DD_ANEW_DEATHS) {
         owner_map_lose(s, m->manager, said);
+        new_backups_look(s); /* before a copy that was being made is ended: it may serve instead */
         return;
     }
     s->lost_manager = m->manager;
