@@ -92,13 +92,14 @@ const struct owner_place *owner_map_next(const struct supervisor *s, uint32_t ow
 
 void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_place *to,
                       const char *why) {
-    bool moves = to->keys != owner_map_next(s, owner)->keys;
+    enum owner_keys before = owner_map_next(s, owner)->keys, now = to->keys;
+    bool anew = before == OWNER_LOST || now == OWNER_LOST ||
+                (now != before && (now == OWNER_REFILLING || now == OWNER_REFILLED));
     held_map_row(s, owner, to);
     if (!why)
         return;
     const struct owner_place *p = owner_map_next(s, owner);
-    struct note n = {
-        .kind = moves ? NOTE_REFILL : NOTE_COPIES, .manager = owner, .count = p->epoch};
+    struct note n = {.kind = anew ? NOTE_REFILL : NOTE_COPIES, .manager = owner, .count = p->epoch};
     snprintf(n.node, sizeof n.node, "%s", node_name(s, p->primary % s->nodes));
     snprintf(n.text, sizeof n.text, "%s", why);
     log_warn("%s", n.text);
