@@ -403,22 +403,25 @@ void forward_last(struct forward *f) {
  * them, are counted for themselves: up to as many as may wait, and HELD_MAX. */
 bool forwards_full(struct requester *a, const struct msg *req, uint32_t to) {
     /* the number of those that wait has a limit of its own */
-    unsigned n_most = req->flags & MSGF_WAIT ? UINT_MAX : FORWARDS_MAX, n = 0;
+    unsigned n_most = req->flags & MSGF_WAIT ? UINT_MAX : FORWARDS_MAX, n = 0, held_n = 0;
     bool copied = forward_copies(a->m, req) > 0;
     size_t most = copied ? DD_COPIES_MAX : SIZE_MAX, copies = 0, held = 0;
     if (a->forward_copies >= most)
         rests_find(a); /* who waits for room keeps nobody from taking what fills it */
     if (a->forwards_n < n_most && a->forward_copies < most)
         return false;
-    if (peer_stuck(a->m, to) || (n_most != UINT_MAX && a->forwards_n >= WAITS_MAX))
+    if (peer_stuck(a->m, to))
         return true;
     for (const struct forward *f = a->forwards; f; f = f->a_next)
         if (!f->rests && peer_is_refilling(a->m, f->from)) {
             held += f->copied;
+            held_n += forward_busy(f);
         } else if (!f->rests && !peer_stuck(a->m, f->from)) {
             n += forward_busy(f);
             copies += f->copied;
         }
+    if (n_most != UINT_MAX && held_n >= WAITS_MAX)
+        return true;
     if (copied && peer_is_refilling(a->m, to))
         return n >= n_most || held >= HELD_MAX;
     return n >= n_most || copies >= most;
