@@ -11,7 +11,6 @@
 #include "life_events.h"
 #include "managers.h"
 #include "places.h"
-#include "refill_child.h"
 #include "rendezvous.h"
 #include "save_passes.h"
 #include "socket_files.h"
@@ -187,8 +186,7 @@ static void client_hello(struct sup_client *c, const struct attach_msg *m) {
     }
     if (s->lost)
         client_refuse(c, DDICT_ELOST, s->text);
-    else if (s->stage > STAGE_READY &&
-             !(s->stage < STAGE_ENDING && (save_child_is(c->pid) || refill_child_is(c->pid))))
+    else if (s->stage > STAGE_READY && !(s->stage < STAGE_ENDING && save_child_is(c->pid)))
         client_refuse(c, DDICT_EGONE, "the dictionary is ending");
     else {
         timer_clear(&s->timers, &c->timer);

@@ -369,7 +369,7 @@ static void manager_main(struct supervisor *s, struct local_manager *mgr, int so
     setup.id = mgr->id;
     setup.survives = survives_nodes(s);
     setup.copies = has_copies(s);
-    setup.refill = s->opt.refill && setup.survives;
+    setup.refill = s->opt.refill;
     setup.shadow = mgr->shadow;
     setup.fills = mgr->late;
     setup.managers = s->managers;

@@ -118,7 +118,6 @@ static void owner_tried(struct supervisor *s, uint32_t owner, unsigned n,
     struct refilling *f = &s->refill->of[owner];
     uint64_t now = timers_now(&s->timers);
     f->word.items += said->items;
-    f->word.bytes += said->bytes;
     f->word.together = n - 1;
     if (said->sets > f->word.sets)
         f->word.sets = said->sets;
@@ -197,7 +196,7 @@ int refilled_heard(struct supervisor *s, const struct control_said *m) {
     snprintf(
         why, sizeof why,
         "%llu items of %llu sets were read again on node %s in %u.%u s, which node %s had lost "
-        "of manager %u%s; others are lost%s%s",
+        "of manager %u%s; what no set has is lost%s%s",
         (unsigned long long)w.items, (unsigned long long)w.sets, node_name(s, m->node), w.ms / 1000,
         w.ms / 100 % 10, node_name(s, row->lost_node), m->manager, together, w.failed ? ": " : "",
         w.failed ? said : "");

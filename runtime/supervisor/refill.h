@@ -16,7 +16,7 @@
 #include "supervisor.h"
 
 struct refilled_word { /* payload of CTL_REFILLED, and a sentence behind it if some set failed */
-    uint64_t sets, items, bytes;
+    uint64_t sets, items;
     uint32_t ms, failed, together; /* of so many other owners, too */
     uint32_t unused;
 };

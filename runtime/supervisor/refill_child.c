@@ -65,7 +65,6 @@ static bool text_take(struct refill_said *said) {
     const char *why = json_string_value(json_object_get(o, "error"));
     size_t i;
     said->items = (uint64_t)json_integer_value(json_object_get(o, "items"));
-    said->bytes = (uint64_t)json_integer_value(json_object_get(o, "bytes"));
     json_array_foreach(sets, i, set) set_take(said, set);
     if (why) {
         said->failed = said->again = true;

@@ -9,10 +9,10 @@
 
 #include "supervisor.h"
 
-struct refill_said {             /* what became of it */
-    uint64_t sets, items, bytes; /* sets of which something was put */
-    bool failed;                 /* of a set at least: why, else "" */
-    bool again;                  /* it did, and another try may help */
+struct refill_said {      /* what became of it */
+    uint64_t sets, items; /* sets of which something was put */
+    bool failed;          /* of a set at least: why, else "" */
+    bool again;           /* it did, and another try may help */
     char why[256];
 };
 

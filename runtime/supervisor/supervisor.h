@@ -222,7 +222,7 @@ struct supervisor {
 };
 /* The dictionary goes on when a node is lost: there are leases, votes and a map of owners (PROTOCOL 13). */
 static inline bool survives_nodes(const struct supervisor *s) {
-    return s->opt.replicas > 1 || (s->opt.refill && s->nodes > 1);
+    return s->opt.replicas > 1 || s->opt.refill;
 }
 /* ... as there are two copies of each value. */
 static inline bool has_copies(const struct supervisor *s) {

@@ -574,7 +574,7 @@ def a_source_that_is_away_for_a_moment_is_read_again():
         os.rename(os.path.join(folder, "away"), os.path.join(folder, "in"))
         d.wait_refilled(1)
         said = [t for t in d.said() if "were read again" in t]
-        check(len(said) == 1 and said[0].endswith("; others are lost"), "%r" % said)
+        check(len(said) == 1 and said[0].endswith("; what no set has is lost"), "%r" % said)
         files_of(d, 2, folder, files)
         d.end()
 
