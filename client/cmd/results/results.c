@@ -12,6 +12,7 @@
 #include "results_plot.h"
 #include <base/clock.h>
 #include <base/error.h>
+#include <base/hash.h>
 #include <base/size.h>
 #include <base/text.h>
 #include <base/verb.h>
@@ -62,7 +63,12 @@ struct file {
     char *path;
     struct part **part; /* sorted by key */
     size_t n;
+    unsigned losses; /* of the writer, when it was written */
     bool dirty;
+};
+struct manager {   /* --refill: what it last said of its keys */
+    bool late;     /* in this flush: they are read again now */
+    uint64_t loss; /* with which node they were lost, or that it was late; 0: they were not */
 };
 struct writer {
     ddict_t *d;
@@ -81,12 +87,11 @@ struct writer {
     bool oom;
     bool remade; /* the folder and its files had been removed, and it was made again */
     bool last;   /* started by ddictd: stays until it is the only client */
-    /* --refill: managers; those whose keys are read again now, of this flush; NULL: without */
     unsigned managers;
-    bool *late;
-    bool looked; /* this flush has looked whether keys were lost */
-    bool lost;   /* they were, and so may be lines that files have */
-    bool kept;   /* it was said where the lines are */
+    struct manager *manager; /* NULL: without --refill */
+    unsigned losses;         /* that were seen */
+    bool looked;             /* this flush has looked for them */
+    bool kept;               /* it was said where the lines are that files had */
 };
 
 static volatile sig_atomic_t stopped;
@@ -196,9 +201,8 @@ static void file_failed(struct writer *w, const struct file *f, int e) {
     w->failures++;
     w->retry_at = now_ms() + RETRY_MS;
     dd_error(e, "%s/%s: %s", w->to, f->path,
-             e == -EAGAIN
-                 ? "keys that were lost with a node are read again now; it is written later"
-                 : strerror(-e));
+             e == -EAGAIN ? "it is not written while keys that were lost with a node are read again"
+                          : strerror(-e));
     if (w->said != e)
         verb_say("%s", dd_errmsg());
     w->said = e;
@@ -219,30 +223,37 @@ static bool folder_again(struct writer *w) {
 
 /* As ddict_view(); -EAGAIN: the keys of its manager are read again now. */
 static int part_view(struct writer *w, const struct part *p, struct ddict_view *v) {
-    if (w->late) {
-        bool *late = &w->late[ddict_owner(w->d, p->key, p->klen)];
+    if (w->manager) {
+        bool *late = &w->manager[ddict_owner(w->d, p->key, p->klen)].late;
         int rc = *late ? -ETIMEDOUT : ddict_contains(w->d, p->key, p->klen, NULL, LOST_LOOK_MS);
+        if ((rc == -ETIMEDOUT && !*late) || (rc == DDICT_EKEYLOST && p->version != 0))
+            w->looked = false; /* that is news */
         *late = rc == -ETIMEDOUT;
-        w->lost |= *late || rc == DDICT_EKEYLOST;
         if (rc <= 0)
             return *late ? -EAGAIN : rc == 0 ? DDICT_ENOKEY : rc;
     }
     return ddict_view(w->d, p->key, p->klen, v, 0, -1);
 }
 
-static bool keys_are_lost(struct writer *w) {
-    for (unsigned m = 0; m < w->managers && !w->looked && !w->lost; m++) {
-        int rc = manager_lost_keys_within(w->d, m, LOST_LOOK_MS);
-        w->lost = rc == 1 || rc == -ETIMEDOUT;
+static unsigned losses_look(struct writer *w) {
+    for (unsigned m = 0; m < w->managers && !w->looked; m++) {
+        struct manager *p = &w->manager[m];
+        int rc = p->late ? -ETIMEDOUT : manager_lost_keys_within(w->d, m, LOST_LOOK_MS);
+        p->late = rc == -ETIMEDOUT;
+        uint64_t loss = rc == 1 ? XXH3_64bits(ddict_errmsg(), strlen(ddict_errmsg())) : p->late;
+        w->losses += loss != 0 && loss != p->loss;
+        p->loss = loss;
     }
     w->looked = true;
-    return w->lost;
+    return w->losses;
 }
 
-/* Lines that others appended may be lost in the dictionary: then the file stays, under another name. */
+/* Lines that others appended may be lost in the dictionary: then the file stays, under another name,
+ * once for each loss. */
 static int file_keep(struct writer *w, const struct file *f, const struct iovec *pieces, size_t n) {
     bool grows = f->n > 1 || memchr(f->part[0]->key, 0, f->part[0]->klen);
-    if (!grows || !keys_are_lost(w) || results_file_is_within(w->folder, f->path, pieces, n))
+    if (!grows || losses_look(w) == f->losses ||
+        results_file_is_within(w->folder, f->path, pieces, n))
         return 0;
     int rc = results_file_keep(w->folder, f->path);
     if (rc == 0 && !w->kept)
@@ -278,8 +289,9 @@ static int file_flush(struct writer *w, struct file *f) {
         if (rc == -ENOENT && folder_again(w))
             rc = results_file_write(w->folder, f->path, pieces, n);
         for (size_t i = 0; i < f->n && rc >= 0; i++)
-            if (v[i].kind_ != 0)
-                f->part[i]->version = v[i].version;
+            f->part[i]->version = v[i].kind_ != 0 ? v[i].version : 0;
+        if (rc >= 0)
+            f->losses = w->losses;
         if (rc == 1) {
             w->written++;
             w->bytes += bytes;
@@ -326,8 +338,8 @@ static int writer_flush(struct writer *w) {
     w->dirty_at = 0;
     w->code = 0;
     w->remade = w->looked = false;
-    if (w->late)
-        memset(w->late, 0, w->managers * sizeof *w->late);
+    for (unsigned m = 0; m < w->managers; m++)
+        w->manager[m].late = false;
     twalk(w->files, node_flush);
     if (w->remade) {
         dirty_n = 0;
@@ -546,13 +558,13 @@ static void signals_prepare(bool until_end) {
     sigaction(SIGTERM, &a, NULL);
 }
 
-static bool late_make(struct writer *w) {
+static bool managers_make(struct writer *w) {
     struct ddict_info info;
     if (ddict_refills(w->d) != 1 || ddict_get_info(w->d, &info) < 0)
         return true;
     w->managers = info.managers;
-    w->late = calloc(w->managers, sizeof *w->late);
-    return w->late;
+    w->manager = calloc(w->managers, sizeof *w->manager);
+    return w->manager;
 }
 
 static int line_run(const struct line *l) {
@@ -567,7 +579,7 @@ static int line_run(const struct line *l) {
     int rc = EXIT_FAILED;
     if (w.folder < 0)
         verb_say("%s: %s", l->to, strerror(-w.folder));
-    else if (!late_make(&w))
+    else if (!managers_make(&w))
         verb_say("out of memory");
     else
         rc = write_results(&w, l->follows);
@@ -579,7 +591,7 @@ static int line_run(const struct line *l) {
         close(w.folder);
     ddict_detach(w.d);
     tdestroy(w.files, node_free);
-    free(w.late);
+    free(w.manager);
     return rc;
 }
 

@@ -16,7 +16,6 @@
 
 #define ASIDE        ".ddict-" /* prefix of temporary names */
 #define KEPT         ".before-loss"
-#define KEPT_MOST    99 /* of a file */
 #define NAME_LONGEST (NAME_MAX - 8)
 
 bool results_path_ok(const char *path, size_t len) {
@@ -148,16 +147,16 @@ static int file_name_too(int dir, const char *name, const char *kept) {
 
 int results_file_keep(int folder, const char *path) {
     const char *name = path;
-    char kept[NAME_MAX + 1], number[8] = "";
+    char kept[NAME_MAX + 1], number[12] = "";
     int dir = folder_below_open(folder, path, &name), rc = 0;
     if (dir < 0)
         return dir;
-    for (int i = 1; i <= KEPT_MOST && rc == 0; i++) {
+    for (unsigned i = 1; rc == 0; i++) {
         if (i > 1)
-            snprintf(number, sizeof number, "-%d", i);
-        snprintf(kept, sizeof kept, "%.*s" KEPT "%s", NAME_MAX - 20, name, number);
+            snprintf(number, sizeof number, "-%u", i);
+        snprintf(kept, sizeof kept, "%.*s" KEPT "%s", NAME_MAX - 24, name, number);
         rc = file_name_too(dir, name, kept);
     }
     close(dir);
-    return rc == 1 ? 0 : rc == 0 ? -EEXIST : rc;
+    return rc == 1 ? 0 : rc;
 }

@@ -16,8 +16,9 @@ bool results_path_ok(const char *path, size_t len);
  * it held just that before, or a negated errno.
  */
 int results_file_write(int folder, const char *path, const struct iovec *pieces, size_t n);
-/* Whether the pieces have all that the file has, in its order, between what is new; also true if there
- * is none that can be read. */
+/* Whether the pieces have all that the file has, in its order, each behind it what is new; also true
+ * if there is none that can be read. False may be wrong: where what is new of a piece is as the next
+ * one begins. */
 bool results_file_is_within(int folder, const char *path, const struct iovec *pieces, size_t n);
 /* Keep the file under the name path.before-loss, or path.before-loss-2 and so on: the next write leaves
  * that. 0, also if it is kept already, or a negated errno. */
