@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """With --refill a key that may have been lost with a node is told from one that is not there, waits are as long as they are meant to be, and what was loaded is sealed."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -99,6 +100,9 @@ class Refill(unittest.TestCase):
         # a set and a plan of no source, and lines of a file, which are of the lost node
         cls.kept = next(n for n in (f"kept{i}" for i in range(200)) if d.owner(("ddict.set", n)) == 1)
         d["ddict.set", cls.kept] = "{}"
+        cls.listed = next(n for n in (f"list{i}" for i in range(2000)) if d.owner(("ddict.set", n, "keys", 0)) == 1 and d.owner(("ddict.set", n)) != 1)
+        d["ddict.set", cls.listed] = json.dumps({"name": cls.listed, "prefix": "", "items": 1, "numbered": False, "parts": 1})
+        d["ddict.set", cls.listed, "keys", 0] = b"\x05\0\0\0sitem"
         cls.planned = next(n for n in (f"plan{i}" for i in range(2000)) if d.owner(("ddict.set", n, "plan")) == 1 and
                            all(d.owner(key) != 1 for key in (("ddict.set", n), ("ddict.set", n, "load", -2))))
         d["ddict.set", cls.planned, "load", -2] = b""
@@ -134,6 +138,10 @@ class Refill(unittest.TestCase):
     def load(cls, name, *more):
         subprocess.run([COMMAND, "load", "--quiet", f"--prefix={name}/", f"--set={name}", *more, os.path.join(cls.folder, "in")], check=True, timeout=100,
                        env={**os.environ, **cls.dictionary.environment()}, stdout=subprocess.DEVNULL)
+
+    def of_set(self, name):
+        """Its keys, and those of its description and of its marks"""
+        return [k for k in self.d if name in k or (isinstance(k, str) and k.startswith(name + "/"))]
 
     @classmethod
     def tearDownClass(cls):
@@ -258,9 +266,52 @@ class Refill(unittest.TestCase):
 
     def test_a_loaded_set_is_removed_with_its_copies(self):
         module_or_skip("torch")
-        from ddict.torch import _sets
+        from ddict.torch import DDictDataset, _sets
         self.assertTrue(_sets.remove(self.d, "gone"))
         self.assertFalse(_sets.remove(self.d, "gone"))
-        self.assertEqual([k for k in self.d if "gone" in k or (isinstance(k, str) and k.startswith("gone/"))], [])
+        self.assertEqual(self.of_set("gone"), [])
         self.load("gone")
         self.assertEqual(self.d["gone/7"], b"7")
+        with self.dictionary.attach() as other:
+            first, second = (DDictDataset("gone", d=d) for d in (self.d, other))
+            thread = threading.Thread(target=second.stop)
+            thread.start()
+            first.stop()
+            thread.join()
+        self.assertEqual(self.of_set("gone"), [])
+        self.load("gone")
+        first.stop()  # this is another one
+        self.assertEqual(self.d["gone/7"], b"7")
+        DDictDataset([b"other"], name="gone", d=self.d, overwrite=True)
+        self.assertEqual([k for k in self.of_set("gone") if isinstance(k, str)], ["gone/0"])
+
+    def test_a_removal_that_is_broken_off_can_be_done_again(self):
+        module_or_skip("torch")
+        from ddict.torch import _sets
+
+        def beat():
+            raise KeyboardInterrupt
+
+        self.load("torn")
+        self.assertRaises(KeyboardInterrupt, _sets.remove, self.d, "torn", beat)
+        p = subprocess.run([COMMAND, "rm", "--set=torn"], timeout=100, env={**os.environ, **self.dictionary.environment()}, stderr=subprocess.DEVNULL)
+        self.assertIn(p.returncode, (0, 3))
+        self.assertEqual(self.of_set("torn"), [])
+
+    def test_a_removal_that_cannot_be_says_why(self):
+        module_or_skip("torch")
+        from ddict.torch import _sets
+        self.d.freeze()
+        try:
+            with self.assertRaises(ddict.Error) as e:
+                _sets.remove(self.d, "set")
+        finally:
+            self.d.unfreeze()
+        self.assertIn("the dictionary is frozen", str(e.exception))
+
+    def test_of_a_set_whose_keys_were_lost_the_rest_is_removed(self):
+        module_or_skip("torch")
+        from ddict.torch import _sets
+        self.assertRaises(ddict.KeyLostError, lambda: self.d["ddict.set", self.listed, "keys", 0])
+        self.assertTrue(_sets.remove(self.d, self.listed))
+        self.assertNotIn(("ddict.set", self.listed), self.d)

@@ -14,6 +14,7 @@ from collections.abc import Sequence as _Sequence
 from . import _ddict
 
 _PART = 65536   # items in one part of a list, see doc/SETS.md of the sources
+_BEAT_S = 0.5
 _STOP_S = 60    # seconds from ^C to the end of the loaders on all nodes: more than Slurm's KillWait
 
 
@@ -208,11 +209,18 @@ def _command():
     return program
 
 
-def _run(words, progress):
-    """Run a verb of the command that prints an object. Returns its exit code, the object, and its stderr."""
+def _run(words, progress, beat=None):
+    """Run a verb of the command. Returns its exit code, the object that it prints, and its stderr. beat is called now and then."""
     process = _subprocess.Popen(words, stdin=_subprocess.DEVNULL, stdout=_subprocess.PIPE, stderr=None if progress else _subprocess.PIPE)
     try:
-        out, err = process.communicate()
+        while True:
+            if beat is not None:
+                beat()
+            try:
+                out, err = process.communicate(timeout=None if beat is None else _BEAT_S)
+                break
+            except _subprocess.TimeoutExpired:
+                pass
     except BaseException:  # ^C: tell the processes on all nodes to end
         process.send_signal(_signal.SIGTERM)
         try:

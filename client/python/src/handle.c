@@ -206,7 +206,6 @@ static PyMethodDef handle_methods[] = {
     {"_put_pairs", many_put, METH_O, NULL},
     {"_reserve", place_new, METH_VARARGS, NULL},
     /* key, value, most, seconds or None -> whether there was room */
-    {"_unload", mapping_unload, METH_O, NULL}, /* remove what ddict load put, too; False: absent */
     {"_push", METHOD(queue_push), FAST, NULL},
     {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0 -> the queue's limit */
     {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None -> the value; or KeyError */

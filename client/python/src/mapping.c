@@ -129,8 +129,7 @@ static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags)
     return rc;
 }
 
-static int del(struct handle *h, PyObject *key,
-               int (*remove)(ddict_t *d, const void *key, size_t klen, int timeout_ms)) {
+static int del(struct handle *h, PyObject *key) {
     struct key k;
     int rc;
 
@@ -140,7 +139,7 @@ static int del(struct handle *h, PyObject *key,
         key_clear(&k);
         return 1;
     }
-    Py_BEGIN_ALLOW_THREADS rc = remove(h->d, k.data, k.len, h->timeout_ms);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_del(h->d, k.data, k.len, h->timeout_ms);
     Py_END_ALLOW_THREADS handle_end(h);
     key_clear(&k);
     return rc;
@@ -148,19 +147,11 @@ static int del(struct handle *h, PyObject *key,
 
 int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value) {
     struct handle *h = (struct handle *)self;
-    int rc = value ? put(h, key, value, 0) : del(h, key, ddict_del);
+    int rc = value ? put(h, key, value, 0) : del(h, key);
 
     if (rc < 0)
         error_raise(rc, key);
     return rc ? -1 : 0;
-}
-
-PyObject *mapping_unload(PyObject *self, PyObject *key) {
-    int rc = del((struct handle *)self, key, ddict_unload);
-
-    if (rc == 0 || key_is_absent(rc))
-        return PyBool_FromLong(rc == 0);
-    return rc < 0 ? error_raise(rc, key) : NULL;
 }
 
 int mapping_contains(PyObject *self, PyObject *key) {

@@ -228,7 +228,6 @@ LOCAL bool key_is_local(const struct handle *h, const struct key *k);
 #define METHOD(f) (PyCFunction)(void (*)(void))(f)
 LOCAL PyObject *mapping_subscript(PyObject *self, PyObject *key);
 LOCAL int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value);
-LOCAL PyObject *mapping_unload(PyObject *self, PyObject *key);
 LOCAL int mapping_contains(PyObject *self, PyObject *key);
 LOCAL Py_ssize_t mapping_length(PyObject *self);
 LOCAL PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);

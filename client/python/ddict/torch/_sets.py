@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys and labels of the data sets in a dictionary (doc/SETS.md)."""
 
+import contextlib
 import json
 import struct
 from array import array
 from collections.abc import Sequence
 from typing import Any, Dict, Iterable, List, Optional
 
-from .. import KeyLostError, bytes_key, key_bytes
+from .. import Error, KeyLostError, bytes_key, key_bytes
+from ..sets import _command, _run
 
 MARK = "ddict.set"
-COPY = "ddict.refill"  # copies of what `ddict load` wrote of a set, by which it is read again (doc/SETS.md, 4)
 PART = 65536  # items in one part of a list
+NO_SET = 3  # `ddict rm --set`: there is none
 
 
 class Numbered(Sequence):
@@ -143,24 +145,21 @@ def discard(d: Any, key: Any) -> None:
 def remove(d: Any, name: str, beat: Any = None) -> bool:
     """Remove the set and its items; False if there was none, or another process was faster. beat is called now and then
 
-    First goes what it could be read again by when a node is lost, else removed items would come back (SETS 4)."""
-    copies: List[Any] = []
-    if d.info["refill"]:
-        found = find(d, name)
-        for key in list(d.keys((COPY, name, "set"))):
-            d._unload(key)
-        if not d._unload((MARK, name)) or found is None:
-            return False
-        copies = list(d.keys((COPY, name)))
-    else:
-        text = d.pop((MARK, name), None)
-        if text is None:
-            return False
-        found = json.loads(text)
+    One that is read again when a node is lost is sealed: the command removes it, and can do that again where it was broken off (SETS 4)."""
+    if d.info["refill"] and "refill" in (find(d, name) or {}):
+        code, _, err = _run([_command(), "rm", "--name", d.name, f"--set={name}"], False, beat)
+        if code not in (0, NO_SET):
+            raise Error(err.removeprefix("ddict rm: ") or f"ddict rm ended with {code}")
+        return code == 0
+    text = d.pop((MARK, name), None)
+    if text is None:
+        return False
+    found = json.loads(text)
     mine = [(MARK, name, what, p) for what in ("keys", "sizes", "labels") for p in range(found["parts"])]
-    for keys in (keys_of(d, found), copies, mine):
-        for key in keys:
-            d._unload(key)
-            if beat is not None:
-                beat()
+    for keys in (keys_of(d, found), mine):
+        with contextlib.suppress(KeyLostError):  # which items it had was lost: they stay
+            for key in keys:
+                discard(d, key)
+                if beat is not None:
+                    beat()
     return True

@@ -87,7 +87,14 @@ class DDictDataset(torch.utils.data.Dataset):
         """stop() -- remove the set and its samples from the dictionary; if several processes call it, one does the work. Not for data sets over a DDict"""
         if not self.found:
             raise ValueError("this data set is over a dictionary of yours: remove what is yours there")
-        _sets.remove(self.dict, self.name)  # type: ignore[arg-type]
+        if self.dict.info["refill"] and "refill" in self.found:
+            _fill.Fill(self.dict, self.name, None).replace(self._is_mine)  # type: ignore[arg-type]
+        else:
+            _sets.remove(self.dict, self.name)  # type: ignore[arg-type]
+
+    def _is_mine(self, found: Dict[str, Any]) -> bool:
+        """Whether the entry is that of this set, also where it is half removed, and no later one of the same name"""
+        return {**found, "load": ""} == {**self.found, "load": ""}
 
     def __len__(self) -> int:
         return len(self.keys)
