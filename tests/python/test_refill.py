@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -13,7 +14,7 @@ import unittest
 import ddict
 from harness import DDICTD, Dictionary, module_or_skip
 
-REFILL_S = 12  # that a refill takes
+REFILL_S = 16  # that a refill takes
 COMMAND = os.environ["DDICT_TEST_COMMAND"]
 
 
@@ -122,7 +123,13 @@ class Refill(unittest.TestCase):
         except ddict.Error as e:
             cls.said = e
         cls.took = time.monotonic() - began
-        time.sleep(3)
+        began = time.monotonic()
+        try:
+            cls.in_time = d.get(cls.lost[0], timeout=1.5)
+        except ddict.Error as e:
+            cls.in_time = e
+        cls.in_time_took = time.monotonic() - began
+        cls.interrupted = cls.interrupt()
         cls.during = cls.written("log")
         began = time.monotonic()
         try:  # waits until all is read
@@ -138,6 +145,47 @@ class Refill(unittest.TestCase):
     def load(cls, name, *more):
         subprocess.run([COMMAND, "load", "--quiet", f"--prefix={name}/", f"--set={name}", *more, os.path.join(cls.folder, "in")], check=True, timeout=100,
                        env={**os.environ, **cls.dictionary.environment()}, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def interrupt(cls):
+        """Seconds after which each call was ended, and the exception of a signal's handler that came after 0.3 s"""
+        class Ended(Exception):
+            pass
+
+        def handler(*_):
+            raise Ended
+
+        d, key = cls.d, cls.lost[7]
+        queue = ddict.Queue(next(n for n in (f"none{i}" for i in range(200)) if d.owner(ddict.Queue(n, d=d)._key) == 1), d=d)
+        calls = {"[]": lambda: d[key], "view": lambda: d.view(key), "pop": lambda: d.pop(key, 5), "in": lambda: key in d, "del": lambda: d.__delitem__(key),
+                 "put_new": lambda: d.put_new(key, 5), "put_existing": lambda: d.put_existing(key, 5), "get_many": lambda: d.get_many(cls.lost[7:9]),
+                 "get_nowait": queue.get_nowait}
+        took = {}
+        before = signal.signal(signal.SIGALRM, handler)
+        for name, call in calls.items():
+            began = time.monotonic()
+            try:
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 0.3)
+                    took[name] = call()
+                except ddict.Error as e:
+                    took[name] = e
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except Ended:
+                took[name] = time.monotonic() - began
+        signal.signal(signal.SIGALRM, before)
+        return took
+
+    def test_a_call_ends_at_a_signal_while_it_is_read_again(self):
+        self.assertEqual(len(self.interrupted), 9)
+        for name, took in self.interrupted.items():
+            self.assertIsInstance(took, float, name)
+            self.assertLess(took, 3, name)
+
+    def test_a_call_ends_in_time_while_it_is_read_again(self):
+        self.assertRegex(str(self.in_time), "no answer within 1.5 s")
+        self.assertIsInstance(self.in_time, ddict.TimeoutError)
+        self.assertTrue(1.4 < self.in_time_took < 4, self.in_time_took)
 
     def of_set(self, name):
         """Its keys, and those of its description and of its marks"""

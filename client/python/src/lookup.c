@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -20,6 +21,23 @@
 /* if a slice takes longer by this, the process was stopped, which does not count as waiting
  * (ddict.h) */
 #define SUSPEND_GAP_MS 2000
+/* where the dictionary refills a call takes longer by what is read again: libddict's default, and the
+ * first and longest time between checks for Ctrl-C. The longest is one in which a manager that is only
+ * busy answers. */
+#define REFILL_S       1800
+#define REFILL_MS      1000
+#define REFILL_MOST_MS 5000
+
+double now_s(void) {
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now_ms(void) {
+    return 1e3 * now_s();
+}
 
 bool key_is_local(const struct handle *h, const struct key *k) {
     return h->nodes == 1 || ddict_owner(h->d, k->data, k->len) % h->nodes == h->node_id;
@@ -56,16 +74,72 @@ static int lookup_here(struct handle *h, const struct key *k, struct found *f) {
     return -ETIMEDOUT;
 }
 
+static int lookup_there(struct handle *h, const struct key *k, struct found *f, bool copy,
+                        int timeout_ms) {
+    int rc;
+
+    Py_BEGIN_ALLOW_THREADS rc = ddict_view(h->d, k->data, k->len, &f->v, 0, timeout_ms);
+    if (rc == DDICT_EVIEWS && copy)
+        rc = lookup_private(h->d, k, f, timeout_ms);
+    Py_END_ALLOW_THREADS return rc;
+}
+
+int first_try_ms(const struct handle *h, int timeout_ms) {
+    return h->refills && (timeout_ms < 0 || timeout_ms > REFILL_MS) ? REFILL_MS : timeout_ms;
+}
+
+int key_is_there(struct handle *h, const struct key *k, int timeout_ms, int gone_ms) {
+    bool is_default = timeout_ms < 0 && !getenv("DDICT_TIMEOUT");
+    double seconds = is_default ? REFILL_S : timeout_seconds(timeout_ms),
+           until = now_ms() + 1e3 * seconds - gone_ms, left;
+    char text[64];
+    int rc;
+
+    if (!h->refills) {
+        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k->data, k->len, NULL, timeout_ms);
+        Py_END_ALLOW_THREADS return rc;
+    }
+    for (int slice = REFILL_MS;; slice = slice < REFILL_MOST_MS ? 2 * slice : slice) {
+        if (PyErr_CheckSignals() < 0)
+            return 2;
+        left = until - now_ms();
+        left = left < 0 ? 0 : left < slice ? left + 0.999 : slice;
+        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k->data, k->len, NULL, (int)left);
+        Py_END_ALLOW_THREADS if (rc != -ETIMEDOUT) return rc;
+        if (left < slice)
+            break;
+    }
+    snprintf(text, sizeof text, "no answer within %.3g s", seconds);
+    error_raise_text(rc, text);
+    return 2;
+}
+
+int refill_wait(struct handle *h, const struct key *k) {
+    int rc;
+
+    if (!h->refills)
+        return 0;
+    h->busy++;
+    rc = key_is_there(h, k, h->timeout_ms, 0);
+    handle_end(h);
+    return rc == 2 ? -1 : 0;
+}
+
 int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, int timeout_ms) {
-    int rc = lookup_here(h, k, f);
+    int rc = lookup_here(h, k, f), first = first_try_ms(h, timeout_ms);
 
     if (rc != -ETIMEDOUT && !(rc == DDICT_EVIEWS && copy))
         return rc;
     h->busy++;
-    Py_BEGIN_ALLOW_THREADS rc = ddict_view(h->d, k->data, k->len, &f->v, 0, timeout_ms);
-    if (rc == DDICT_EVIEWS && copy)
-        rc = lookup_private(h->d, k, f, timeout_ms);
-    Py_END_ALLOW_THREADS handle_end(h);
+    rc = lookup_there(h, k, f, copy, first);
+    if (rc == -ETIMEDOUT && first != timeout_ms) {
+        rc = key_is_there(h, k, timeout_ms, first);
+        rc = rc == 0   ? DDICT_ENOKEY
+             : rc == 1 ? lookup_there(h, k, f, copy, timeout_ms)
+             : rc == 2 ? 1
+                       : rc;
+    }
+    handle_end(h);
     return rc;
 }
 
@@ -74,17 +148,6 @@ void found_clear(struct found *f) {
         free(f->priv);
     else
         ddict_release(&f->v);
-}
-
-double now_s(void) {
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double now_ms(void) {
-    return 1e3 * now_s();
 }
 
 /*

@@ -2,6 +2,7 @@
 /* many.c - many keys in one call: their requests travel together. */
 #include "pyddict.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define MANY_MAX   1024 /* pairs or keys in one call of libddict */
@@ -47,8 +48,19 @@ static size_t keys_append(struct keys *ks, PyObject *obj) {
 
 /* --- get --- */
 
+/* Ask once more, when its manager answers. */
+static int want_again(struct handle *h, struct ddict_want *w) {
+    struct key k = {.data = (unsigned char *)(uintptr_t)w->key, .len = w->klen};
+
+    if (key_is_there(h, &k, h->timeout_ms, 0) == 2)
+        return -1;
+    Py_BEGIN_ALLOW_THREADS ddict_get_many(h->d, w, 1, 0, h->timeout_ms);
+    Py_END_ALLOW_THREADS return 0;
+}
+
 int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w) {
     struct keys ks = {NULL, 0, 0};
+    int first = first_try_ms(h, h->timeout_ms);
     ssize_t rc = -1;
     const char *p;
 
@@ -60,10 +72,16 @@ int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddic
     p = ks.buf;
     for (Py_ssize_t i = 0; i < n; p += w[i++].klen)
         w[i].key = p;
-    Py_BEGIN_ALLOW_THREADS rc = ddict_get_many(h->d, w, (size_t)n, 0, h->timeout_ms);
-    Py_END_ALLOW_THREADS handle_end(h);
-    if (rc < 0)
-        error_raise((int)rc, NULL);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_get_many(h->d, w, (size_t)n, 0, first);
+    Py_END_ALLOW_THREADS if (rc < 0) error_raise((int)rc, NULL);
+    for (Py_ssize_t i = 0; rc >= 0 && i < n && first != h->timeout_ms; i++)
+        if (w[i].status == -ETIMEDOUT && want_again(h, &w[i]) < 0) {
+            for (i = 0; i < n; i++)
+                if (w[i].status == 0)
+                    ddict_release(&w[i].view);
+            rc = -1;
+        }
+    handle_end(h);
     for (Py_ssize_t i = 0; i < n; i++)
         w[i].key = NULL;
 out:
@@ -88,7 +106,7 @@ static PyObject *want_alone(struct handle *h, PyObject *key, PyObject *missing) 
             if (!obj)
                 error_name_key(key);
         } else {
-            obj = rc == DDICT_ENOKEY ? Py_NewRef(missing) : error_raise(rc, key);
+            obj = rc == DDICT_ENOKEY ? Py_NewRef(missing) : rc < 0 ? error_raise(rc, key) : NULL;
         }
     }
     key_clear(&k);

@@ -122,7 +122,9 @@ static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags)
     if (key_encode(&k, key) < 0)
         return 1;
     if (value_encode(&v, value) == 0) {
-        rc = handle_check(h) < 0 ? 1 : value_put(h, &k, &v, flags);
+        /* without flags it waits for nothing */
+        if (handle_check(h) == 0 && (flags == 0 || refill_wait(h, &k) == 0))
+            rc = handle_check(h) < 0 ? 1 : value_put(h, &k, &v, flags);
         value_clear(&v);
     }
     key_clear(&k);
@@ -139,8 +141,12 @@ static int del(struct handle *h, PyObject *key) {
         key_clear(&k);
         return 1;
     }
-    Py_BEGIN_ALLOW_THREADS rc = ddict_del(h->d, k.data, k.len, h->timeout_ms);
-    Py_END_ALLOW_THREADS handle_end(h);
+    rc = refill_wait(h, &k) < 0 ? 1 : 0;
+    if (rc == 0) {
+        Py_BEGIN_ALLOW_THREADS rc = ddict_del(h->d, k.data, k.len, h->timeout_ms);
+        Py_END_ALLOW_THREADS
+    }
+    handle_end(h);
     key_clear(&k);
     return rc;
 }
@@ -167,15 +173,13 @@ int mapping_contains(PyObject *self, PyObject *key) {
     }
     if (key_is_local(h, &k))
         rc = ddict_contains(h->d, k.data, k.len, NULL, 0);
-    if (rc == -ETIMEDOUT) {
-        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k.data, k.len, NULL, h->timeout_ms);
-        Py_END_ALLOW_THREADS
-    }
+    if (rc == -ETIMEDOUT)
+        rc = key_is_there(h, &k, h->timeout_ms, 0);
     handle_end(h);
     key_clear(&k);
     if (rc < 0)
         error_raise(rc, key);
-    return rc < 0 ? -1 : rc;
+    return rc < 0 || rc == 2 ? -1 : rc;
 }
 
 Py_ssize_t mapping_length(PyObject *self) {

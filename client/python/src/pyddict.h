@@ -205,8 +205,8 @@ struct found {
     struct ddict_view v;
     void *priv;
 };
-/* 0, or a code of libddict; no Python exception. A private copy only when copy is allowed and no
- * view is to be had. */
+/* 0, or a code of libddict without a Python exception, or 1 with one. A private copy only when copy is
+ * allowed and no view is to be had. */
 LOCAL int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, int timeout_ms);
 /*
  * As lookup(), waiting until the key exists, at most seconds. When it did not come in time
@@ -215,7 +215,16 @@ LOCAL int lookup(struct handle *h, const struct key *k, struct found *f, bool co
  */
 LOCAL int lookup_wait(struct handle *h, const struct key *k, struct found *f, bool copy,
                       double seconds);
-/* Nobody has the key now. */
+/* Where the dictionary refills a call waits for what is read again (ddict.h), without a check for
+ * Ctrl-C: a first try is as short as that, and then key_is_there() waits. */
+LOCAL int first_try_ms(const struct handle *h, int timeout_ms);
+/* As ddict_contains(), of whose time gone_ms were used; where the dictionary refills with checks for
+ * Ctrl-C, and 2 with a Python exception set, also when the time is over. */
+LOCAL int key_is_there(struct handle *h, const struct key *k, int timeout_ms, int gone_ms);
+/* Before a call that cannot be tried twice; it is the call that says what there is. One that has begun
+ * when the node is lost waits without a check. 0, or -1 with an exception. */
+LOCAL int refill_wait(struct handle *h, const struct key *k);
+/* Nobody has the key now. (base/error.h has it, too, but is not installed.) */
 static inline bool key_is_absent(int rc) {
     return rc == DDICT_ENOKEY || rc == DDICT_EKEYLOST;
 }

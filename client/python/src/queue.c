@@ -161,6 +161,10 @@ PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     }
     for (;;) {
         int ms = slice_ms(until);
+        if (ms == 0 && refill_wait(h, &k) < 0) {
+            rc = 1;
+            break;
+        }
         Py_BEGIN_ALLOW_THREADS rc = ddict_pop(
             h->d, k.data, k.len, &view, ms ? DDICT_WAIT | DDICT_SURE : 0, ms ? ms : h->timeout_ms);
         Py_END_ALLOW_THREADS if (!key_is_absent(rc) || slice_ms(until) == 0 ||
