@@ -10,6 +10,7 @@
 #include "progress.h"
 #include "refill.h"
 #include "set.h"
+#include "set_name.h"
 #include "signals.h"
 #include "state.h"
 #include "worker.h"
@@ -319,9 +320,10 @@ static int refill_begin(const struct load_options *o, const char *owners) {
 }
 
 static int set_remove_all(const struct load_options *o) {
-    struct set_found found;
+    struct set_found found = {0};
     int rc = attach_look(o);
-    rc = rc < 0 ? rc : set_look(o->set, &found);
+    if (rc == 0 && strlen(o->set) <= SET_NAME_MAX)
+        rc = set_look(o->set, &found);
     if (rc == 0) {
         verb_say("there is no set \"%s\"%s", o->set,
                  found.lost ? ", or its description was lost with nodes: then load it with "

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SET_NAME_MAX 200
-
 /* "/data/train.tar.gz" -> "train" */
 static void set_name(char *name, size_t cap, const char *source, bool folder) {
     static const char *const pressed[] = {".gz", ".zst", ".bz2", ".xz"};

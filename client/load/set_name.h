@@ -3,6 +3,8 @@
 #ifndef DDICT_LOAD_SET_NAME_H
 #define DDICT_LOAD_SET_NAME_H
 
+#define SET_NAME_MAX 200 /* bytes */
+
 /*
  * Find the kind of each source of the_load (origins[]) and choose the name of the set (set): that
  * of --set, else the prefix, else the first source's name without folder and ending. Called once,

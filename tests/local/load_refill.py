@@ -348,6 +348,10 @@ def a_set_is_replaced_and_removed_whole():
             r = ddict(one, "rm", "--set=s", node=one.left()[-1])
             check(r.code == code, r)
         check(not listed(plain), listed(plain))
+        for one in (d, plain):
+            for name in ("s", "n" * 201, "n" * 500, "n" * 5000):
+                r = ddict(one, "rm", "--set=" + name, node=one.left()[-1])
+                check(r.code == 3 and "there is no set" in r.err, r)
         there = listed(d)
         check(not [k for k in there if "'s'" in k] and not items(there, "s/1'"), there)  # with the items that both have
         _, sets, lost = lose(d, 2)
