@@ -52,6 +52,7 @@ struct sink {
     bool open;
     struct pack part; /* the part of the list that is being filled */
     uint64_t parts, items, bytes, failed, left_out;
+    uint64_t refused; /* of failed: their keys were there */
     struct pack failures, left, links;
     struct names *seen; /* names in this unit; NULL: none yet */
 };
@@ -70,7 +71,7 @@ static void sink_clear(struct sink *s) {
     s->n = 0;
     s->used = s->keys.len = s->part.len = 0;
     s->open = false;
-    s->parts = s->items = s->bytes = s->failed = s->left_out = 0;
+    s->parts = s->items = s->bytes = s->failed = s->left_out = s->refused = 0;
     pack_free(&s->failures);
     pack_free(&s->left);
     pack_free(&s->links);
@@ -193,6 +194,7 @@ static int entry_refused(struct sink *s, const struct entry *e, int status) {
         rc = ddict_contains(the_load.d, s->keys.data + e->key, e->klen, &there, -1);
         if (rc == 1 && the_load.continued && there == e->vlen)
             return 0;
+        s->refused++;
         rc = sink_failed(s, NULL, 0,
                          "the key %s is there already, of another item or of another member with "
                          "this name (--replace puts over it, --prefix gives other keys)",
@@ -495,6 +497,7 @@ static int done_put(struct sink *s) {
     pack_text(&head, s->failures.data, s->failures.len);
     pack_text(&head, s->left.data, s->left.len);
     pack_text(&head, s->links.data, s->links.len);
+    pack_u64(&head, s->refused);
     if (rc == 0)
         rc = head.bad || s->failures.bad || s->left.bad || s->links.bad
                  ? no_memory()

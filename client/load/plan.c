@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLAN_VERSION 3u
+#define PLAN_VERSION 2u
 /* least bytes of an item besides key and value, including the set's share */
 #define ITEM_EXTRA 96u
 

@@ -106,6 +106,7 @@ static int unit_gather(struct gathered *g, uint64_t n, bool numbered, struct set
     texts_take(&r->failures, &u);
     texts_take(&r->left, &u);
     texts_take(&g->links, &u);
+    r->refused += unpack_u64(&u);
     if (u.bad)
         rc = dd_error(-EBADMSG, "the list of unit %" PRIu64 " cannot be read", n);
     free(value);
@@ -152,6 +153,7 @@ static int link_put(const uint8_t *key, size_t klen, const struct ddict_view *v,
     rc = ddict_contains(the_load.d, key, klen, &there, -1);
     if (rc == 1 && the_load.continued && there == v->len)
         return 1;
+    r->refused++;
     return rc < 0 ? load_error(rc)
                   : link_failed(r, key, klen,
                                 "the key is there already, of another item (--replace puts over "
@@ -399,6 +401,8 @@ const char *set_why_once(const struct load_plan *p, const struct set_result *r) 
         return "a source is damaged";
     if (r->twice > 0)
         return "names come more than once in its source";
+    if (r->refused > 0)
+        return "items were refused whose keys were there already";
     return names_are_utf8() ? NULL : "the name of a source, or the prefix, is not UTF-8";
 }
 

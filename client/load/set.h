@@ -11,6 +11,7 @@
 struct names;
 struct set_result {
     uint64_t items, bytes, failed, left_out, links, classes, twice;
+    uint64_t refused;     /* of failed: their keys were there */
     struct pack failures; /* texts */
     struct pack left;     /* texts */
 };

@@ -210,6 +210,26 @@ def of_a_stream_where_names_come_twice_nothing_is_put():
         d.end()
 
 
+def of_two_sources_that_have_a_name_nothing_is_put():
+    """The one that was refused has the size of the other: it could be read in its place."""
+    for i in range(60):
+        write("first/%d" % i, b"first %d" % i)
+        write("later/%d" % i, b"later %d" % i)
+    tar_of("first.tar", [("%d" % i, b"first %d" % i) for i in range(60)])
+    tar_of("later.tar", [("%d" % i, b"later %d" % i) for i in range(60)])
+    with dictionary() as d:
+        for kind in ("", ".tar"):
+            j = loads(d, "first" + kind, "later" + kind, "--set=both" + kind, "--prefix=both%s/" % kind, "--on-error=skip")
+            check(j["items"] == 60 == j["skipped"], j)
+            check("refused" in j["note"], j)
+        _, sets, lost = lose(d, 1)
+        there = listed(d)
+        for name in ("both", "both.tar"):
+            check("refused" in sets[name]["error"], sets)
+            check(items(lost, name + "/") and not [k for k in items(lost, name + "/") if k in there], "one of two was put")
+        d.end()
+
+
 def what_was_moved_into_a_folder_is_refused():
     """Files that are as old as they were, and as long: a rename, an unpacked archive, and a link that leads elsewhere show in the time of change of the inode alone."""
     def data(i):
@@ -651,5 +671,5 @@ if __name__ == "__main__":
     child_shown()
     run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, what_was_moved_into_a_folder_is_refused,
          what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss, a_load_that_waits_for_a_refill_can_be_ended,
-         a_load_that_cannot_read_again_what_was_lost_is_no_success, of_a_stream_where_names_come_twice_nothing_is_put, of_two_sets_the_later_counts,
+         a_load_that_cannot_read_again_what_was_lost_is_no_success, of_a_stream_where_names_come_twice_nothing_is_put, of_two_sources_that_have_a_name_nothing_is_put, of_two_sets_the_later_counts,
          sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, after_a_loss_one_process_loads, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
