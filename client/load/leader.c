@@ -157,8 +157,12 @@ static bool losses_grew(void) {
     return n > the_load.losses;
 }
 
+/* A node may be lost while another process is waited for. */
 static int load_take(void) {
-    return take_load(&lead.taken, &lead.found);
+    int rc = take_load(&lead.taken, &lead.found);
+    if (rc == 0 && the_load.refills)
+        rc = losses_look();
+    return rc == 0 && the_load.losses > 0 ? tries_forget() : rc;
 }
 
 /* --- the plan --- */
@@ -523,8 +527,6 @@ static int load_all(void) {
         rc = call_run(losses_look);
     if (rc == 0)
         rc = call_run(load_take); /* may have to wait for another process, or for a lost key */
-    if (rc == 0 && the_load.losses > 0)
-        rc = call_run(tries_forget);
     lead.begun = the_load.continued;
     if (rc == 1) {
         if ((rc = call_run(set_repair)) < 0)

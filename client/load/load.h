@@ -21,6 +21,7 @@
  *     RUN, "claim", n       unit n is being read in this try
  *     RUN, "stop"           code and sentence of the first error, at which all stop
  *     HASH, "set"           text ID RUN NODE: the load that makes the set whose name has this hash
+ *                           With --refill, if "run" was lost: which try there is that others wait for
  *     ID, "begun", n        n = 0, 1, ... LOAD_MARKS - 1, with --refill: a try has put items. On
  *                           several nodes, so one is left when a node is lost
  *     ID, "plan"            what the units are, with ID, "unit", n; put before any unit is read

@@ -88,26 +88,40 @@ static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since)
     return clock_ms() > *since + LOAD_LOST_MS;
 }
 
-/* Whether try `try` of another process has ended: 1, 0: not yet, or negative. */
-static int try_over(int64_t try, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
+static void wait_say(const char *node, bool *said) {
+    if (!*said && !the_load.o->run && !the_load.o->quiet)
+        verb_say("another process (%s) is loading this; waiting for it", node);
+    *said = true;
+}
+
+/* Whether the try of another process has ended: 1, 0: not yet, or negative. */
+static int try_over(struct taken *t, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
     char who[256], run[LOAD_RUN_CAP] = "", node[128] = "";
-    int rc = state_text(the_load.id, "run", try, who, sizeof who);
+    int rc = state_text(the_load.id, "run", t->try, who, sizeof who);
     if (rc == DDICT_ENOKEY)
         return 0; /* deleted just now: the next turn finds out */
     if (rc < 0)
         return rc;
     sscanf(who, "%16s %127s", run, node);
     rc = run_over(run, last, since);
-    if (rc != 0)
-        return rc;
-    if (!*said && !the_load.o->run && !the_load.o->quiet)
-        verb_say("another process (%s) is loading this; waiting for it", node);
-    *said = true;
-    return 0;
+    if (rc == 1)
+        strcpy(t->over, run);
+    if (rc == 0)
+        wait_say(node, said);
+    return rc;
 }
 
-/* Claim the set's name, unless another load that still runs has it. 0 or negative. */
-static int name_take(struct taken *t) {
+/* Whether the run that has the set's name has ended, as run_over(). Of this load it has if it made the
+ * try before ours; with --refill that may have been lost, and the run goes on. */
+static int owner_over(const struct taken *t, const char *run, bool same, char last[LOAD_ERROR_MAX],
+                      uint64_t *since) {
+    return same && (!the_load.refills || strcmp(run, t->over) == 0) ? 1
+                                                                    : run_over(run, last, since);
+}
+
+/* Claim the set's name, unless another load that still runs has it; a run of this load is waited for.
+ * 0 or negative. */
+static int name_take(struct taken *t, bool *said) {
     char mine[256], who[256], id[LOAD_ID_CAP], run[LOAD_RUN_CAP], node[128],
         first[LOAD_ERROR_MAX] = "", last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
@@ -127,12 +141,15 @@ static int name_take(struct taken *t) {
         if (rc < 0)
             return rc;
         sscanf(who, "%32s %16s %127s", id, run, node);
-        rc = strcmp(id, the_load.id) == 0 ? 1 : run_over(run, last, &since);
+        bool same = strcmp(id, the_load.id) == 0;
+        rc = owner_over(t, run, same, last, &since);
         if (rc != 0)
             return rc < 0 ? rc
                           : state_put(t->name, "set", -1, -1, mine, strlen(mine),
                                       DDICT_TAG(LOAD_TAG_STR));
-        if (*first == 0)
+        if (same)
+            wait_say(node, said);
+        else if (*first == 0)
             strcpy(first, last);
         else if (strcmp(first, last) != 0)
             return dd_error(DDICT_EEXISTS,
@@ -160,7 +177,7 @@ int take_load(struct taken *t, struct set_found *found) {
         else
             break;
         if (rc == 0) { /* another process may have completed the load since set_judge() */
-            rc = name_take(t);
+            rc = name_take(t, &said);
             if (rc == 0 && (rc = set_judge(found)) != 0)
                 state_del(t->name, "set", -1, -1);
             if (rc != 0)
@@ -171,7 +188,7 @@ int take_load(struct taken *t, struct set_found *found) {
         }
         if (rc != DDICT_EEXISTS)
             return rc;
-        rc = try_over(t->try, last, &since, &said);
+        rc = try_over(t, last, &since, &said);
         if (rc == 1) {
             t->try++;
             *last = 0;

@@ -533,6 +533,42 @@ def a_load_goes_on_or_begins_anew_after_a_loss():
         check(any(goes_on(word, killed, n) for n in range(12)), "the key was always on the node of the load")
 
 
+def waits_for_its_twin(killed, number):
+    """False: the key that is to be lost is not, or all that says that the first of two loads runs."""
+    with Objects(1300, 200) as o, dictionary() as d:
+        o.words[-1] += str(number)
+        o.words.append("--on-error=skip")
+        first = o.begin(d, 1000)
+        state = state_of(d)
+        node, owner = (next(m for k, m in state.items() if word in k) for word in ("'part'" if killed else "'run'", "'set'"))
+        waits = node != 2 and (killed or node != owner)
+        if waits:
+            second = subprocess.Popen([COMMAND, "load", "--json", *o.words], env=o.env(d), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            check("another process" in second.stderr.readline().decode(), "it does not wait")
+            if killed:
+                first.kill()
+            lose(d, node)
+            time.sleep(3)
+            check(second.poll() is None, "two processes load the same")
+        o.s3.serving.set()
+        a = over(first)
+        if not waits:
+            return False
+        b = over(second)
+        check(killed or a.code == 0 or "the same command goes on" in a.err, a)
+        check(b.code == 0 and b.json["items"] == len(o.data), (a, b))
+        o.are_there(d)
+        check(o.load(d).json["already"], "it is not complete")
+        check(not [k for k in state_of(d) if "begun" in k or "done" in k or "'plan'" in k or "'unit'" in k or "'part'" in k], state_of(d))
+        d.end()
+    return True
+
+
+def of_two_processes_one_loads_after_a_loss_too():
+    for killed in (False, True):
+        check(any(waits_for_its_twin(killed, n) for n in range(12)), "the key was always on a node that stays")
+
+
 def a_load_that_waits_for_a_refill_can_be_ended():
     with Objects(60, 2000) as o, dictionary(env=dict(o.s3.environment(), DDICT_S3_STALL="100")) as d:
         o.s3.held = ()
@@ -670,6 +706,6 @@ def wrong_words_are_named():
 if __name__ == "__main__":
     child_shown()
     run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, what_was_moved_into_a_folder_is_refused,
-         what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss, a_load_that_waits_for_a_refill_can_be_ended,
+         what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss, of_two_processes_one_loads_after_a_loss_too, a_load_that_waits_for_a_refill_can_be_ended,
          a_load_that_cannot_read_again_what_was_lost_is_no_success, of_a_stream_where_names_come_twice_nothing_is_put, of_two_sources_that_have_a_name_nothing_is_put, of_two_sets_the_later_counts,
          sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, after_a_loss_one_process_loads, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
