@@ -91,6 +91,7 @@ static void *call_thread(void *arg) {
 }
 
 static int call_run(int (*run)(void)) {
+    const struct load_options *o = the_load.o; /* a repair has others */
     /* leaked if its thread hangs, because the thread may still write to it */
     struct call *c = calloc(1, sizeof *c);
     pthread_t thread;
@@ -111,6 +112,7 @@ static int call_run(int (*run)(void)) {
         }
         if (limited && deadline_over(&limit)) {
             pthread_detach(thread);
+            the_load.o = o;
             the_load.hangs = true;
             return -ECANCELED;
         }

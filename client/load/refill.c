@@ -387,7 +387,8 @@ static int plan_read(void) {
 
 /* Read the wanted records of the set of the_load.o. 0 or negative; -EDEADLK: a thread hangs. */
 static int set_read(const struct lost_set *l) {
-    struct load_plan plan = {0};
+    static struct load_plan plan; /* a thread that hangs may still use it */
+    memset(&plan, 0, sizeof plan);
     int rc = sources_check(l);
     rc = rc == 0 ? load_plan_make(&plan) : rc;
     rc = rc == 0 ? folders_check(l, &plan) : rc;
@@ -437,7 +438,7 @@ static int set_want(struct lost_set *l, struct wanted *w) {
 
 /* 0; -EDEADLK: a thread hangs, which ends all. */
 static int set_refill(struct lost_set *l) {
-    struct load_options o = {0};
+    static struct load_options o; /* a thread that hangs may still use it */
     struct wanted *w = wanted_new();
     if (!w)
         return no_memory();
@@ -657,12 +658,12 @@ int refill_set(uint64_t *items) {
     int rc = owners_find();
     if (rc > 0)
         rc = own_refill(items);
-    if (rc == -EDEADLK)
-        return rc;
+    the_load.o = refill.asked;
     the_load.origins = origins;
     the_load.figures = figures;
     the_load.units = units;
     the_load.continued = continued;
-    refill_free();
+    if (rc != -EDEADLK)
+        refill_free();
     return rc < 0 ? rc : 0;
 }
