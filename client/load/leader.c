@@ -585,7 +585,7 @@ int leader_run(void) {
         if (rc == -ECANCELED)
             rc = beat_signal() != 0 ? -EINTR : -EIO;
         size_t n = strlen(why);
-        if (lead.begun && rc != -EINTR && losses_grew())
+        if (lead.begun && !lead.unrepaired && rc != -EINTR && losses_grew())
             snprintf(why + n, sizeof why - n,
                      "; keys were lost with a node meanwhile: the same command goes on");
         load_complain(why, rc);

@@ -633,8 +633,11 @@ static int own_refill(uint64_t *items) {
             rc = set_refill(l);
             *items = l->items;
             return rc == 0 && l->why[0] != 0
-                       ? dd_error(-ENODATA, "the set \"%s\" lost items with a node: %s", l->name,
-                                  l->why)
+                       ? dd_error(-ENODATA, "the set \"%s\" lost items with a node: %s; %s",
+                                  l->name, l->why,
+                                  l->is_final
+                                      ? "--replace loads it anew"
+                                      : "the same command tries it again, --replace loads it anew")
                        : rc;
         }
         struct wanted *w = wanted_new();

@@ -207,6 +207,9 @@ def of_a_stream_where_names_come_twice_nothing_is_put():
         _, sets, lost = lose(d, 1)
         check(sets["twice"]["lost"] == 0 and "more than once" in sets["twice"]["error"], sets)
         check(items(lost) and not [k for k in items(lost) if k in listed(d)], "one of two was put")
+        r = load(d, "twice.tar.gz", "--set=twice")
+        check(r.code == 1 and "more than once" in r.err and "--replace" in r.err and "same command" not in r.err, r)
+        check(loads(d, "twice.tar.gz", "--set=twice", "--replace")["items"] == 60, "--replace")
         d.end()
 
 
