@@ -41,6 +41,7 @@ struct lost_set {
     json_int_t time;          /* when it was loaded */
     char why[LOAD_ERROR_MAX]; /* "": no error */
     bool is_final;            /* another try will not help */
+    bool is_whole;            /* its description is */
 };
 
 static struct refill {
@@ -188,34 +189,41 @@ static bool is_over(const struct lost_set *l) {
     return load && *load == 0;
 }
 
-/* Whether the set can be read again: this dictionary loaded it, and kept how. */
-static bool is_ours(struct lost_set *l) {
+/* The set can be read again if this dictionary loaded it, and kept how. */
+static void head_judge(struct lost_set *l) {
     const json_t *how = json_object_get(l->head, "refill");
-    const char *dictionary = json_string_value(json_object_get(how, "dictionary"));
-    if (json_is_string(how))
-        set_failed(l, json_string_value(how));
-    else if (!json_is_object(how) || !dictionary)
+    const char *dictionary = json_string_value(json_object_get(how, "dictionary")),
+               *once = json_string_value(json_object_get(how, "once"));
+    if (!dictionary)
         set_failed(l, "it was not put by `ddict load`");
     else if (strcmp(dictionary, the_load.dictionary) != 0)
         set_failed(l, "it was restored: its items may have been changed before they were saved");
     else
         l->time = json_integer_value(json_object_get(how, "time"));
-    l->is_final = l->why[0] != 0;
+    if (once)
+        set_failed(l, once);
     if (is_over(l))
         set_failed(l, "it is being replaced or removed, or that was broken off");
-    return l->why[0] == 0;
+    l->is_final = l->why[0] != 0;
+}
+
+/* Samples of Python have no sizes, SETS 3. */
+static bool has_sizes(const struct lost_set *l) {
+    const char *kind = json_string_value(json_object_get(l->head, "kind"));
+    return !kind || strcmp(kind, "samples") != 0;
 }
 
 /* The description is whole again. 0 or negative. */
 static int set_describe(struct lost_set *l) {
     static const char *const what[] = {"sizes", "keys", "labels"};
-    const bool has[] = {true, !is_true(l, "numbered"), is_true(l, "labels")};
+    const bool has[] = {has_sizes(l), !is_true(l, "numbered"), is_true(l, "labels")};
     int rc = piece_restore(l->name, NULL, 0);
     bool whole = rc == 1;
     for (int64_t p = 0; p < number_of(l, "parts") && rc >= 0; p++)
         for (unsigned i = 0; i < 3 && rc >= 0; i++)
             if (has[i] && (rc = piece_restore(l->name, what[i], p)) == 0)
                 whole = false;
+    l->is_whole = rc >= 0 && whole;
     if (rc >= 0 && !whole)
         set_failed(l, "a part of its description was lost with another node");
     return rc < 0 ? rc : 0;
@@ -240,16 +248,17 @@ static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
         return dd_error(-EBADMSG, "its description cannot be read");
     struct unpack k = {.at = keys ? keys->data : NULL, .left = keys ? keys->len : 0},
                   s = {.at = sizes->data, .left = sizes->len};
+    uint64_t first = (uint64_t)part * SET_PART, n = (uint64_t)number_of(l, "items");
     char text[NUMBER_KEY_CAP];
     int rc = 0;
-    for (uint64_t i = (uint64_t)part * SET_PART; s.left > 0 && !k.bad && rc == 0; i++) {
+    for (uint64_t i = first; i < n && i < first + SET_PART && !k.bad && !s.bad && rc == 0; i++) {
         size_t len = 0;
         const char *key = text;
         if (keys)
             key = unpack_text(&k, &len);
         else
             len = number_key(text, prefix, i);
-        uint64_t size = unpack_u64(&s);
+        uint64_t size = has_sizes(l) ? unpack_u64(&s) : 0;
         if (len > 0 && is_anew((const uint8_t *)key, len))
             rc = item_want(w, key, len, size);
     }
@@ -262,7 +271,7 @@ static int items_want(const struct lost_set *l, struct wanted *w) {
         struct ddict_view keys = {0}, sizes = {0};
         bool numbered = is_true(l, "numbered");
         rc = numbered ? 1 : piece_view(l->name, "keys", p, &keys);
-        if (rc == 1)
+        if (rc == 1 && has_sizes(l))
             rc = piece_view(l->name, "sizes", p, &sizes);
         if (rc == 1)
             rc = part_want(l, w, p, numbered ? NULL : &keys, &sizes);
@@ -428,11 +437,13 @@ static void set_judge(struct lost_set *l, const struct wanted *w, int rc) {
 }
 
 /* What of it is wanted. Its keys are taken, also where it cannot be read: an older set's values would
- * not be what was there. */
+ * not be what was there. If it lost nothing there is nothing to say of it. */
 static int set_want(struct lost_set *l, struct wanted *w) {
-    int rc = l->time != 0 ? items_want(l, w) : 0;
+    int rc = l->head ? items_want(l, w) : 0;
     if (rc < 0)
         set_failed(l, dd_errmsg());
+    else if (l->is_final && l->is_whole && wanted_count(w) == 0)
+        l->is_final = false, l->why[0] = 0;
     return l->why[0] == 0 && wanted_count(w) > 0;
 }
 
@@ -491,18 +502,24 @@ static int later_compare(const void *a, const void *b) {
 }
 
 /* A failure is the set's. */
-static int set_find(struct lost_set *l) {
+static int set_find(struct lost_set *l, const char *only) {
     int rc = head_read(l);
-    if (rc == 0)
+    if (rc == 0) {
         set_failed(l, "its description was lost with another node");
-    else if (rc == 1 && (is_ours(l) || !is_over(l)))
-        rc = set_describe(l);
+        l->is_final = true;
+    }
+    if (rc == 1) {
+        head_judge(l);
+        if (!is_over(l) && (!only || strcmp(l->name, only) == 0))
+            rc = set_describe(l);
+    }
     if (rc < 0)
         set_failed(l, dd_errmsg());
     return rc;
 }
 
-static int sets_find(void) {
+/* only: the one whose description is made whole; NULL: all. */
+static int sets_find(const char *only) {
     refill.there = names_new();
     refill.later = names_new();
     int rc = !refill.there || !refill.later ? no_memory()
@@ -514,7 +531,7 @@ static int sets_find(void) {
     for (size_t i = 0; i < refill.n && rc == 0;)
         if (is_gone(&refill.sets[i]))
             refill.sets[i] = refill.sets[--refill.n];
-        else if ((rc = set_find(&refill.sets[i++])) != -ENOMEM && rc != DDICT_EGONE)
+        else if ((rc = set_find(&refill.sets[i++], only)) != -ENOMEM && rc != DDICT_EGONE)
             rc = 0;
     if (rc == 0 && refill.n > 0)
         qsort(refill.sets, refill.n, sizeof *refill.sets, later_compare);
@@ -567,7 +584,7 @@ int refill_run(const char *owners) {
     the_load.workers = 1;
     int rc = owners_read(owners);
     if (rc == 0)
-        rc = sets_find();
+        rc = sets_find(NULL);
     for (size_t i = 0; i < refill.n && rc == 0; i++)
         rc = set_refill(&refill.sets[i]);
     if (rc < 0 && rc != -EDEADLK) {
@@ -613,23 +630,12 @@ static int owners_find(void) {
     return !refill.is_anew ? no_memory() : losses_find(refill.is_anew);
 }
 
-/* Of a set that cannot be read again: 1, 0 or negative. */
-static int nothing_is_missing(const struct lost_set *l) {
-    struct wanted *w = wanted_new();
-    int rc = !w ? no_memory() : items_want(l, w);
-    rc = rc == 0 ? wanted_count(w) == 0 : rc;
-    wanted_free(w);
-    return rc;
-}
-
 /* Sets that were loaded later are only looked at. */
 static int own_refill(uint64_t *items) {
-    int rc = sets_find();
+    int rc = sets_find(the_load.set);
     for (size_t i = 0; i < refill.n && rc == 0; i++) {
         struct lost_set *l = &refill.sets[i];
         if (strcmp(l->name, the_load.set) == 0) {
-            if (l->head && l->why[0] != 0 && nothing_is_missing(l) == 1)
-                return 0;
             rc = set_refill(l);
             *items = l->items;
             return rc == 0 && l->why[0] != 0

@@ -410,11 +410,12 @@ const char *set_why_once(const struct load_plan *p, const struct set_result *r) 
  * what another one saved, and was restored here, may have been changed there. */
 static json_t *refill_make(const struct load_plan *p, const struct set_result *r) {
     const char *why = set_why_once(p, r);
-    if (why)
-        return json_string(why);
-    return json_pack("{s:s,s:I,s:b,s:I,s:I,s:I}", "dictionary", the_load.dictionary, "time",
-                     now_ms(), "anon", the_load.o->anon, "newest", (json_int_t)p->newest, "tops",
-                     (json_int_t)p->tops, "folders", (json_int_t)p->folders);
+    json_t *o = json_pack("{s:s,s:I,s:b,s:I,s:I,s:I}", "dictionary", the_load.dictionary, "time",
+                          now_ms(), "anon", the_load.o->anon, "newest", (json_int_t)p->newest,
+                          "tops", (json_int_t)p->tops, "folders", (json_int_t)p->folders);
+    if (o && why)
+        json_object_set_new(o, "once", json_string(why));
+    return o;
 }
 
 static json_t *head_make(const struct load_plan *p, const struct gathered *g,
@@ -565,10 +566,8 @@ static const char *why_once(const json_t *how) {
     const char *dictionary = json_string_value(json_object_get(how, "dictionary"));
     if (!the_load.refills)
         return NULL;
-    if (json_is_string(how))
-        return json_string_value(how);
     return dictionary && strcmp(dictionary, the_load.dictionary) == 0
-               ? NULL
+               ? json_string_value(json_object_get(how, "once"))
                : "it was restored, perhaps with changes; loaded with \"replace\" it is read again";
 }
 

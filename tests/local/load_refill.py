@@ -313,6 +313,44 @@ def of_two_sets_the_later_counts():
         d.end()
 
 
+def a_later_set_counts_where_it_is_never_read_again():
+    tar_of("older.tar", [("%d" % i, b"older %d" % i) for i in range(60)])
+    tar_of("later.tar.gz", [("%d" % i, b"later %d" % i) for i in range(60)] * 2, "w:gz")
+    with dictionary() as d:
+        loads(d, "older.tar", "--prefix=k/", "--set=older")
+        loads(d, "later.tar.gz", "--prefix=k/", "--set=later", "--replace")
+        _, sets, lost = lose(d, 1)
+        check(items(lost) and not [k for k in items(lost) if k in listed(d)], "an older set's value was put: %r" % sets)
+        check("more than once" in sets["later"]["error"] and sets["later"]["final"] and "error" not in sets["older"], sets)
+        d.end()
+
+
+def others_are_named_only_where_they_lost_something():
+    names = ["r%d" % i for i in range(9)]
+    for name in names:
+        tar_of(name + ".tar", [(name, name.encode())])
+    with dictionary() as d:
+        for name in names:
+            loads(d, name + ".tar")
+        for i in range(9):
+            name = "p%d" % i
+            check(ddict(d, "put", name + "/0", name).code == 0, "put")
+            check(ddict(d, "put", "--literal", "('ddict.set', '%s')" % name, json.dumps({"version": 1, "name": name, "kind": "samples", "prefix": name + "/", "numbered": True,
+                                                                                         "items": 1, "parts": 1, "labels": False})).code == 0, "put")
+            names.append(name)
+        check(ddict(d, "save", path("saved2")).code == 0, "save")
+        d.end()
+    with dictionary() as d:
+        check(ddict(d, "restore", path("saved2")).code == 0, "restore")
+        _, sets, lost = lose(d, 1)
+        for name in names:
+            has_lost = [k for k in lost if "'%s'" % name in k or k == "'%s/0'" % name]
+            if name in sets or not has_lost:
+                check(("error" in sets[name]) == bool(has_lost) == ("final" in sets[name]), (name, sets[name], has_lost))
+        check(0 < sum("error" in s for s in sets.values()) < len(sets), sets)
+        d.end()
+
+
 def sets_of_others_are_named():
     tar_of("r.tar", [("%d" % i, b"%d" % i) for i in range(60)])
     with dictionary() as d:
@@ -411,7 +449,7 @@ def a_name_that_is_no_utf8_is_told():
         with dictionary(3) as d:
             r = load(d, name, "--set=n", "--prefix=n/")
             check(r.code == 0 and "not read again" in r.err and "UTF-8" in r.json["note"], r)
-            check(json.loads(stored(d, "ddict.set", "n"))["refill"].find("UTF-8") > 0, "its description")
+            check(json.loads(stored(d, "ddict.set", "n"))["refill"]["once"].find("UTF-8") > 0, "its description")
             piece = "('ddict.set', 'n')" if what == "set" else "('ddict.set', 'n', 'keys', 0)"
             before, sets, lost = lose(d, listed(d)[piece][0])
             there = listed(d)
@@ -711,4 +749,4 @@ if __name__ == "__main__":
     run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, what_was_moved_into_a_folder_is_refused,
          what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss, of_two_processes_one_loads_after_a_loss_too, a_load_that_waits_for_a_refill_can_be_ended,
          a_load_that_cannot_read_again_what_was_lost_is_no_success, of_a_stream_where_names_come_twice_nothing_is_put, of_two_sources_that_have_a_name_nothing_is_put, of_two_sets_the_later_counts,
-         sets_of_others_are_named, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, after_a_loss_one_process_loads, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
+         sets_of_others_are_named, a_later_set_counts_where_it_is_never_read_again, others_are_named_only_where_they_lost_something, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, after_a_loss_one_process_loads, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
