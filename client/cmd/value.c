@@ -275,21 +275,24 @@ int cmd_put(int argc, char **argv) {
 static const char rm_usage[] =
     "usage: ddict rm [OPTION...] KEY... | --set=NAME | --all [OPTION...]\n"
     "Remove keys.\n"
-    "  -f, --force          a key that is not there is no error\n"
+    "  -f, --force          a key, or a set, that is not there is no error\n"
     "      --set=NAME       remove a data set, with its items\n"
     "      --all            remove all keys of the dictionary\n" CMD_KEY_USAGE CMD_COMMON_USAGE
     "Exit code 3: a key was not there; the others were removed.\n";
 
 /* ddict-load knows what belongs to a set. */
-static int set_rm(const char *set) {
+static int set_rm(const char *set, bool force) {
     ddict_t *d = cmd_attach(); /* or goes to where the dictionary is */
-    char *argv[] = {(char *)(uintptr_t) "load",    (char *)(uintptr_t) "--remove",
-                    (char *)(uintptr_t)set,        cmd_name() ? (char *)(uintptr_t) "--name" : NULL,
-                    (char *)(uintptr_t)cmd_name(), NULL};
+    const char *argv[8] = {"load", "--remove", set};
+    int n = 3;
+    if (force)
+        argv[n++] = "--on-error=skip";
+    if (cmd_name())
+        argv[n++] = "--name", argv[n++] = cmd_name();
     if (!d)
         return EXIT_FAILED;
     ddict_detach(d);
-    return cmd_load(cmd_name() ? 5 : 3, argv);
+    return cmd_load(n, (char **)(uintptr_t)argv);
 }
 
 static int sealed_say(const char *key) {
@@ -323,7 +326,7 @@ int cmd_rm(int argc, char **argv) {
         return cmd_usage(rm_usage, all || set ? "--all and --set stand alone, without keys"
                                               : "wants keys, --set or --all");
     if (set)
-        return set_rm(set);
+        return set_rm(set, force);
     struct bytes key = {0};
     for (int i = optind; i < argc; i++) { /* check all keys before the first is removed */
         int rc = key_read(&key, form, argv[i], rm_usage);

@@ -135,7 +135,7 @@ static int option_take(struct line *l, int c) {
         l->owners = optarg;
         o->json = o->report = o->quiet = true;
         return 0;
-    case 'x': /* for `ddict rm --set` */
+    case 'x': /* for `ddict rm --set`; with --on-error=skip one that is not there is no error */
         o->set = optarg;
         l->is_removal = true;
         return 0;
@@ -322,14 +322,17 @@ static int refill_begin(const struct load_options *o, const char *owners) {
 static int set_remove_all(const struct load_options *o) {
     struct set_found found = {0};
     int rc = attach_look(o);
+    if (rc == 0 && the_load.refills && (rc = losses_find(NULL)) > 0)
+        rc = 0;
     if (rc == 0 && strlen(o->set) <= SET_NAME_MAX)
         rc = set_look(o->set, &found);
     if (rc == 0) {
-        verb_say("there is no set \"%s\"%s", o->set,
-                 found.lost ? ", or its description was lost with nodes: then load it with "
-                              "--replace, and remove it"
-                            : "");
-        return EXIT_NO_KEY;
+        if (!o->skip || found.lost)
+            verb_say("there is no set \"%s\"%s", o->set,
+                     found.lost ? ", or its description was lost with nodes: then load it with "
+                                  "--replace, and remove it"
+                                : "");
+        return o->skip ? EXIT_OK : EXIT_NO_KEY;
     }
     rc = rc < 0 ? rc : set_forget(o->set);
     rc = rc < 0 ? rc : set_items_remove(o->set, NULL);
