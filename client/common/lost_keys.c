@@ -6,10 +6,6 @@
 
 #define TRIES 64u /* for each manager there is */
 
-int manager_lost_keys(ddict_t *d, unsigned manager) {
-    return manager_lost_keys_within(d, manager, -1);
-}
-
 int manager_lost_keys_within(ddict_t *d, unsigned manager, int timeout_ms) {
     struct ddict_info info;
     char key[48];

@@ -52,7 +52,6 @@ static struct refill {
     struct lost_set *sets;
     size_t n, cap;
     const struct load_options *asked; /* the command line's */
-    unsigned flags;                   /* of puts, beside NEW */
 } refill;
 
 static int no_memory(void) {
@@ -146,7 +145,7 @@ static int piece_restore(const char *name, const char *what, int64_t part) {
     for (unsigned c = 0; len > 0 && rc >= 0; c++) {
         if (!is_there(key, len) && is_anew(key, len))
             rc = ddict_put(the_load.d, key, len, v.data, v.len,
-                           DDICT_TAG(v.tag) | refill.flags | DDICT_NEW, -1);
+                           DDICT_TAG(v.tag) | the_load.wanted_flags | DDICT_NEW, -1);
         if (rc == DDICT_EEXISTS)
             rc = 0;
         len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
@@ -364,7 +363,7 @@ static int link_restore(const uint8_t *key, size_t klen, const uint8_t *target, 
         return 0;
     int rc = wanted_fits(key, klen, v.len)
                  ? ddict_put(the_load.d, key, klen, v.data, v.len,
-                             DDICT_TAG(v.tag) | refill.flags | DDICT_NEW, -1)
+                             DDICT_TAG(v.tag) | the_load.wanted_flags | DDICT_NEW, -1)
                  : -ESTALE;
     ddict_release(&v);
     if (rc == 0 || rc == DDICT_EEXISTS)
@@ -411,7 +410,7 @@ static int set_read(const struct lost_set *l) {
         rc = rc == 0 ? links_restore() : rc;
     }
     load_plan_free(&plan);
-    if (refill.flags & DDICT_REFILL) /* other sets come */
+    if (the_load.wanted_flags & DDICT_REFILL) /* other sets come */
         load_forget();
     return rc;
 }
@@ -579,8 +578,7 @@ static void refill_free(void) {
 int refill_run(const char *owners) {
     uint64_t began = clock_ns();
     refill.asked = the_load.o;
-    refill.flags = DDICT_LOADED | DDICT_REFILL;
-    the_load.wanted_flags = refill.flags;
+    the_load.wanted_flags = DDICT_LOADED | DDICT_REFILL;
     the_load.workers = 1;
     int rc = owners_read(owners);
     if (rc == 0)
@@ -662,7 +660,7 @@ int refill_set(uint64_t *items) {
     bool continued = the_load.continued;
     *items = 0;
     refill.asked = the_load.o;
-    refill.flags = the_load.wanted_flags = DDICT_LOADED;
+    the_load.wanted_flags = DDICT_LOADED;
     the_load.continued = false;
     int rc = owners_find();
     if (rc > 0)

@@ -9,13 +9,13 @@
 
 #include <ddict.h>
 
+#include <common/lost_keys.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define SET_KEY_CAP   512 /* bytes of a key */
-#define SET_COPIES    2u  /* of a piece, beside it, where there are so many other nodes */
-#define SET_KEY_HEAD  "t\x0a\0\0\0sddict.set"    /* how keys of pieces begin, FORMAT */
-#define SET_COPY_HEAD "t\x0d\0\0\0sddict.refill" /* and those of copies */
+#define SET_KEY_CAP  512 /* bytes of a key */
+#define SET_COPIES   2u  /* of a piece, beside it, where there are so many other nodes */
+#define SET_KEY_HEAD "t\x0a\0\0\0sddict.set" /* how keys of pieces begin, FORMAT */
 
 /* Write the key of a piece; its length. */
 size_t set_key(uint8_t *key, const char *name, const char *what, int64_t part);

@@ -19,6 +19,7 @@
 #include "dump.h"
 #include <ddict.h>
 
+#include <common/lost_keys.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -89,14 +90,12 @@ static inline size_t loaded_key(char key[SAVE_LOADED_CAP], unsigned n) {
 static inline unsigned loaded_keys(ddict_t *d) {
     return ddict_refills(d) == 1 ? SAVE_LOADED_N : 1;
 }
-/* How the keys of copies begin by which sets are read again (SETS 4): in another dictionary they are of
- * no use. */
-#define SAVE_COPY_HEAD "t\x0d\0\0\0sddict.refill"
-/* Whether the key is a word between the starters of one dictionary, of no use in another one. */
+/* Whether the key is a word between the starters of one dictionary, or of a copy, of no use in another
+ * one. */
 static inline bool save_word(const void *key, size_t klen) {
     return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
-           (klen >= sizeof SAVE_COPY_HEAD - 1 &&
-            memcmp(key, SAVE_COPY_HEAD, sizeof SAVE_COPY_HEAD - 1) == 0) ||
+           (klen >= sizeof SET_COPY_HEAD - 1 &&
+            memcmp(key, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1) == 0) ||
            (klen >= SAVE_LOADED_LEN && memcmp(key, "s" SAVE_LOADED, SAVE_LOADED_LEN) == 0 &&
             (klen == SAVE_LOADED_LEN || ((const char *)key)[SAVE_LOADED_LEN] == '/'));
 }
