@@ -354,17 +354,23 @@ static bool units_read(void) {
     return worker_join();
 }
 
-/* A copy of its target, unless that cannot be had: then it is one of the missing. */
-static int link_restore(const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen) {
+/* A copy of its target, unless that cannot be had: then it is one of the missing. *wait_ms: for the
+ * target, which another node may read again now; only one is waited for long. */
+static int link_restore(const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen,
+                        int *wait_ms) {
     struct ddict_view v;
     if (!wanted_has(key, klen) || wanted_is_there(key, klen) ||
-        (wanted_has(target, tlen) && !wanted_is_there(target, tlen)) ||
-        ddict_view(the_load.d, target, tlen, &v, 0, LOOK_MS) < 0)
+        (wanted_has(target, tlen) && !wanted_is_there(target, tlen)))
         return 0;
-    int rc = wanted_fits(key, klen, v.len)
-                 ? ddict_put(the_load.d, key, klen, v.data, v.len,
-                             DDICT_TAG(v.tag) | the_load.wanted_flags | DDICT_NEW, -1)
-                 : -ESTALE;
+    int rc = ddict_view(the_load.d, target, tlen, &v, 0, *wait_ms);
+    if (rc == -ETIMEDOUT)
+        *wait_ms = TICK_MS;
+    if (rc < 0)
+        return 0;
+    rc = wanted_fits(key, klen, v.len)
+             ? ddict_put(the_load.d, key, klen, v.data, v.len,
+                         DDICT_TAG(v.tag) | the_load.wanted_flags | DDICT_NEW, -1)
+             : -ESTALE;
     ddict_release(&v);
     if (rc == 0 || rc == DDICT_EEXISTS)
         wanted_put(key, klen, rc == 0);
@@ -374,12 +380,12 @@ static int link_restore(const uint8_t *key, size_t klen, const uint8_t *target, 
 static int links_restore(void) {
     const struct pack *links = wanted_links(the_load.wanted);
     struct unpack u = {.at = links->data, .left = links->len};
-    int rc = 0;
+    int rc = 0, wait_ms = LOOK_MS;
     while (rc == 0 && u.left > 0 && !u.bad) {
         size_t klen, tlen;
         const char *key = unpack_text(&u, &klen), *target = unpack_text(&u, &tlen);
         if (!u.bad)
-            rc = link_restore((const uint8_t *)key, klen, (const uint8_t *)target, tlen);
+            rc = link_restore((const uint8_t *)key, klen, (const uint8_t *)target, tlen, &wait_ms);
     }
     return rc;
 }
