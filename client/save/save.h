@@ -79,7 +79,7 @@ int save_left_out(struct save_run *run, const char *name, const char *why);
 int save_threads(struct save_run *run, unsigned n, void (*body)(struct save_run *run));
 #define SAVE_LOADED     "ddict.loaded" /* begins str keys: what --load and --restore bring is there */
 #define SAVE_LOADED_LEN 13u
-#define SAVE_LOADED_N   8u /* of them with --refill, all alike: so one is left when a node is lost */
+#define SAVE_LOADED_N   8u /* of them with --refill, all alike: most likely one is left */
 #define SAVE_LOADED_CAP 24u
 /* Write the stored form of number n = 0, 1, ... of these keys; its length. */
 static inline size_t loaded_key(char key[SAVE_LOADED_CAP], unsigned n) {
