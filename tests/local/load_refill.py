@@ -640,6 +640,22 @@ def a_load_that_waits_for_a_refill_can_be_ended():
         d.end()
 
 
+def a_replacement_that_was_broken_off_is_not_tried_again():
+    with Objects(60, 2000) as o, dictionary() as d:
+        o.s3.serving.set()
+        o.load(d)
+        o.s3.serving.clear()
+        p = subprocess.Popen([COMMAND, "load", "--replace", *o.words], env=o.env(d), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        cluster.wait_for("it to read", lambda: o.s3.inside > 0, 20)
+        p.kill()
+        over(p)
+        check(json.loads(stored(d, "ddict.set", "o"))["load"] == "", "it does not replace")
+        o.s3.serving.set()
+        _, sets, _ = lose(d, 1 if listed(d)["('ddict.set', 'o')"][0] == 2 else 2)  # the head has no copies now
+        check("broken off" in sets["o"]["error"] and len(glob.glob(SAID + ".*")) == 1, (sets, glob.glob(SAID + ".*")))
+        d.end()
+
+
 def a_load_that_cannot_read_again_what_was_lost_is_no_success():
     with Objects(40, 200000) as o, dictionary() as d:
         p = o.begin(d, 15)
@@ -753,6 +769,6 @@ def wrong_words_are_named():
 if __name__ == "__main__":
     child_shown()
     run([every_kind_is_put_again, what_was_not_lost_is_not_read, sources_that_changed_are_refused, what_was_moved_into_a_folder_is_refused,
-         what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss, of_two_processes_one_loads_after_a_loss_too, a_load_that_waits_for_a_refill_can_be_ended,
+         what_cannot_be_looked_through_is_left_alone, a_set_that_is_half_removed_is_not_loaded_already, a_load_goes_on_or_begins_anew_after_a_loss, of_two_processes_one_loads_after_a_loss_too, a_load_that_waits_for_a_refill_can_be_ended, a_replacement_that_was_broken_off_is_not_tried_again,
          a_load_that_cannot_read_again_what_was_lost_is_no_success, of_a_stream_where_names_come_twice_nothing_is_put, of_two_sources_that_have_a_name_nothing_is_put, of_two_sets_the_later_counts,
          sets_of_others_are_named, a_later_set_counts_where_it_is_never_read_again, others_are_named_only_where_they_lost_something, a_set_is_replaced_and_removed_whole, the_same_load_reads_what_is_missing, a_name_that_is_no_utf8_is_told, what_was_saved_before_a_loss_is_kept, after_a_loss_one_process_loads, keys_of_s3_go_to_the_nodes, wrong_words_are_named])
