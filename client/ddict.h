@@ -28,9 +28,10 @@
  * effect when the manager reads what was sent to it. ddict_pop() says more about pops.
  *
  * TIMEOUTS. Every call that can wait takes timeout_ms in milliseconds. -1 is the default:
- * $DDICT_TIMEOUT seconds, or 60 s; where ddict_refills() 30 min, but of calls with DDICT_WAIT. 0 is
- * not to wait: values of managers on this node are read in place, and a call that would have to ask a
- * manager gives -ETIMEDOUT and sends nothing. No call waits for ever.
+ * $DDICT_TIMEOUT seconds, or if that is not set 60 s; where ddict_refills() 30 min for calls without
+ * DDICT_WAIT, because they may wait until a source is read. 0 is not to wait: values of managers on
+ * this node are read in place, and a call that would have to ask a manager gives -ETIMEDOUT and sends
+ * nothing. No call waits for ever.
  *
  *     - With DDICT_WAIT the manager decides when the time is over, and the call waits for that
  *       answer 50 ms longer, a pop or push 1 s longer. Otherwise a manager that is only late would

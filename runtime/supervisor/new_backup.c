@@ -268,7 +268,7 @@ void new_backup_failed(struct supervisor *s, uint32_t owner, const char *why) {
     const char *node = node_name(s, row->backup % s->nodes);
     char text[OWNER_MAP_WHY + 128];
     snprintf(text, sizeof text,
-             anew ? "the keys of manager %u can not begin anew on node %s: %s"
+             anew ? "the keys of manager %u cannot begin anew on node %s: %s"
                   : "no second copy of the keys of manager %u can be made on node %s: %s",
              owner, node, why);
     if (t->said)

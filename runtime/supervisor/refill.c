@@ -192,13 +192,14 @@ int refilled_heard(struct supervisor *s, const struct control_said *m) {
     if (row->epoch != m->aux || !owner_is_read(row->keys) || row->primary % s->nodes != m->node)
         return 0;
     if (w.together)
-        snprintf(together, sizeof together, " (counted with %u more)", w.together);
+        snprintf(together, sizeof together, " and %u more", w.together);
     snprintf(
         why, sizeof why,
-        "%llu items of %llu sets were read again on node %s in %u.%u s, which node %s had lost "
+        "node %s has read again %llu item%s of %llu data set%s in %u.%u s, which node %s had lost "
         "of manager %u%s; what no set has is lost%s%s",
-        (unsigned long long)w.items, (unsigned long long)w.sets, node_name(s, m->node), w.ms / 1000,
-        w.ms / 100 % 10, node_name(s, row->lost_node), m->manager, together, w.failed ? ": " : "",
+        node_name(s, m->node), (unsigned long long)w.items, w.items == 1 ? "" : "s",
+        (unsigned long long)w.sets, w.sets == 1 ? "" : "s", w.ms / 1000, w.ms / 100 % 10,
+        node_name(s, row->lost_node), m->manager, together, w.failed ? ": " : "",
         w.failed ? said : "");
     struct owner_place to = *row;
     to.keys = OWNER_REFILLED;

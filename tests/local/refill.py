@@ -50,7 +50,7 @@ class Refilled(Replicated):
 
     def wait_refilled(self, i, seconds=30):
         """All that could be read again of what node i had was."""
-        pattern = r"(\d+) items of (\d+) sets were read again on node .*, which node %s had lost" % re.escape(self.node_name(i))
+        pattern = r"has read again (\d+) items? of (\d+) data sets? in .*, which node %s had lost" % re.escape(self.node_name(i))
         wait_for("the keys of node %d to be read again" % i, lambda: any(re.search(pattern, t) for t in self.said()), seconds, pace=0.05)
 
 
@@ -486,7 +486,7 @@ def two_managers_of_a_node_are_read_on_two_nodes():
         wait_for("two children", lambda: len(d.readers()) == 2, 30, pace=0.05)
         d.pids.update(d.readers().values())
         d.s3.serving.set()
-        pattern = r"[1-9]\d* items of 1 sets were read again on node .* had lost of manager (\d)"
+        pattern = r"has read again [1-9]\d* items? of 1 data set in .* had lost of manager (\d)"
         wait_for("both to be read", lambda: {m.group(1) for m in (re.search(pattern, t) for t in d.said()) if m} == {"1", "4"}, 30, pace=0.05)
         d.is_whole()
         d.end()

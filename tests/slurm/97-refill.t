@@ -88,7 +88,7 @@ lose() { # NODE OTHERS - its power goes off; the ranks on the others read all
     has "what_no_source_has_is_lost_by_name$row" "rank ${2%% *} .* [1-9][0-9]* of 90 others are lost: .*node ${nodes[$1 - 1]}"
     has "the_same_load_still_works$row" "rank ${2%% *} loads again: 0 .* is loaded already"
     has "what_is_there_is_saved_and_marked$row" "rank ${2%% *} has saved what is there: lost True"
-    has "what_was_read_again_is_said$row" '[1-9][0-9]* items of 1 sets were read again'
+    has "what_was_read_again_is_said$row" 'has read again [1-9][0-9]* items* of 1 data set in'
     t "the_record_has_it$row" grep -q '"node_lost".*'"${nodes[$1 - 1]}" "$home/ddict-$job.jsonl"
     sed -n 's/^rank/note rank/p' "$out"
     rm -f "ddict-$job.jsonl"

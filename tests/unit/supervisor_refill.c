@@ -131,8 +131,8 @@ START_TEST(the_child_begins_once_for_all_that_are_here) {
     ck_assert(look());
     ck_assert(changes == 2 && s.owner_map[0].keys == OWNER_REFILLED);
     ck_assert(s.owner_map[1].keys == OWNER_REFILLED);
-    ck_assert_ptr_nonnull(strstr(note, "10 items of 2 sets were read again on node n2"));
-    ck_assert_ptr_nonnull(strstr(note, "had lost of manager 1 (counted with 1 more); what no"));
+    ck_assert_ptr_nonnull(strstr(note, "node n2 has read again 10 items of 2 data sets in"));
+    ck_assert_ptr_nonnull(strstr(note, "had lost of manager 1 and 1 more; what no"));
     ck_assert(!look() && begun == 1);
 }
 END_TEST
@@ -196,7 +196,7 @@ START_TEST(a_source_that_fails_is_read_again_and_then_all_is_told) {
     refill_over(&s, asked, 1, &ten);
     look();
     ck_assert(changes == 2 && s.owner_map[0].keys == OWNER_REFILLED);
-    ck_assert_ptr_nonnull(strstr(note, "14 items of 2 sets"));
+    ck_assert_ptr_nonnull(strstr(note, "14 items of 2 data sets"));
     ck_assert_ptr_nonnull(strstr(note, "had lost of manager 0; what no set has is lost"));
     ck_assert_ptr_null(strstr(note, "x.tar"));
 }
