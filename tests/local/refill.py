@@ -263,7 +263,7 @@ def a_node_without_room_gets_nothing():
                 check(shadows_of(d.nodes[0].proc.pid) and not shadows_of(d.nodes[2].proc.pid), "where it began anew")
                 d.end()
                 continue
-            d.ends_lost(r"the keys of manager 1 were lost with node %s, and .*can not begin anew on node .* wants 32.0 MiB of memory" % re.escape(d.node_name(1)))
+            d.ends_lost(r"the keys of manager 1 were lost with node %s, and .*cannot begin anew on node .* wants 32.0 MiB of memory" % re.escape(d.node_name(1)))
 
 
 # --- with two copies ---

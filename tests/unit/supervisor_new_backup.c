@@ -502,7 +502,7 @@ START_TEST(who_has_begun_and_is_lost_is_one_that_failed) {
     uint32_t first = row->backup;
     new_backup_failed(&s, 8, "it died");
     ck_assert(is_making(8) && row->backup != first);
-    ck_assert_ptr_nonnull(strstr(note, "the keys of manager 8 can not begin anew on node n"));
+    ck_assert_ptr_nonnull(strstr(note, "the keys of manager 8 cannot begin anew on node n"));
     while (is_making(8))
         ck_assert_int_eq(placed(8, row->epoch, row->backup % NODES, 0, "no room"), 0);
     ck_assert_ptr_nonnull(strstr(why_lost, "no room"));
