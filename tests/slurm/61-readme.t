@@ -76,6 +76,8 @@ runs a_step_whose_results_are_files "srun --ddict-mem=2G --ddict-save=results/:o
 is they_are_there "$(cat out/results/loss.txt)" 0.5
 runs a_step_with_two_copies "srun -N2 --no-kill --ddict-mem=2G --ddict-replicas=2 "
 has its_tasks_have_it_too '^trained 0 images 0$'
+runs a_step_that_reads_again "srun -N2 --no-kill --ddict-mem=3G --ddict-refill "
+has its_tasks_have_the_images '^trained 0 images 2$'
 
 runs without_the_plugin "ddict run --managers=2 "
 has on_this_machine '^trained 0 '
