@@ -157,11 +157,11 @@ static bool is_known(const struct manager *m, uint64_t hash) {
 
 const char *anew_lost(const struct manager *m, uint64_t hash) {
     const struct anew *w = m->anew;
-    return w && w->keys >= OWNER_REFILLING && !is_known(m, hash) ? w->text : NULL;
+    return w && owner_began_anew(w->keys) && !is_known(m, hash) ? w->text : NULL;
 }
 
 bool anew_is_awaited(const struct manager *m, uint64_t hash) {
-    return m->anew && owner_is_read(m->anew->keys) && !is_known(m, hash);
+    return m->anew && owner_is_refilling(m->anew->keys) && !is_known(m, hash);
 }
 
 static void request_refuse(struct requester *a, const struct msg *req, struct store_ref *ref,
@@ -205,7 +205,7 @@ void anew_removed(struct manager *m, uint64_t hash) {
     struct anew *w = m->anew;
     uint64_t h = hash ? hash : 1;
     bool is_new;
-    if (w && w->keys >= OWNER_REFILLING && w->removed.n < DD_ANEW_KEYS_MAX)
+    if (w && owner_began_anew(w->keys) && w->removed.n < DD_ANEW_KEYS_MAX)
         hashset_add(&w->removed, &h, &is_new); /* without memory it may have been lost */
 }
 
@@ -218,7 +218,7 @@ static void all_ready(struct anew *w) {
 int anew_clear(struct manager *m) {
     struct anew *w = m->anew;
     bool *cleared = &m->setup->page->cleared, was = *cleared;
-    if (!w || w->keys < OWNER_REFILLING)
+    if (!w || !owner_began_anew(w->keys))
         return store_clear(m->store);
     *cleared = true; /* before: this life may end in the middle, and the next one clears again */
     int e = store_clear(m->store);
@@ -234,7 +234,7 @@ int anew_clear(struct manager *m) {
 /* --- the map --- */
 void anew_map(struct manager *m, const struct sup_msg *s) {
     struct anew *w = m->anew;
-    if (!w || sup_map_keys(s) < OWNER_REFILLING)
+    if (!w || !owner_began_anew(sup_map_keys(s)))
         return;
     w->keys = sup_map_keys(s);
     snprintf(w->text, sizeof w->text, "the value may have been lost with node %.*s",

@@ -146,7 +146,7 @@ static void leases_keep(struct manager *m, const struct sup_msg *s, const int *f
 static void map_take(struct manager *m, const struct sup_msg *s) {
     if (s->pid != s->id)
         results_proxy_lost(m, (uint32_t)s->id);
-    peer_refills(m, (uint32_t)s->id, owner_is_read(sup_map_keys(s)));
+    peer_refills(m, (uint32_t)s->id, owner_is_refilling(sup_map_keys(s)));
     if (s->id != m->setup->id)
         peer_moved(m, (uint32_t)s->id, s->pid, (uint16_t)s->used_bytes);
     else if (replica_backup_is(m))

@@ -652,7 +652,7 @@ void replica_backup_map(struct manager *m, const struct sup_msg *s) {
         enum owner_keys keys = sup_map_keys(s);
         if (m->setup->page->promoted || (is_whole(m) && keys != OWNER_REFILLING))
             backup_promote(b, false);
-        else if (keys >= OWNER_REFILLING)
+        else if (owner_began_anew(keys))
             anew_promote(b);
         else
             promotion_refuse(m);

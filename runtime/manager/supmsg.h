@@ -61,17 +61,25 @@ enum sup_type {
     SUP_COPIED
 };
 
-enum owner_keys { /* with --refill, what has become of the keys of an owner */
-                  OWNER_KEPT,
-                  OWNER_LOST, /* its primary is gone, and there was no copy: the backup of the row is
-                               * the process that is to begin anew, once it has started */
-                  OWNER_REFILLING, /* its primary began anew, empty; sources are being read again */
-                  OWNER_REFILLED,  /* ... and have been, as far as that could be */
-                  OWNER_READ_ON /* a second copy of REFILLING was promoted: it has what it has, and
-                                    * sources are read on */
+/* With --refill, what has become of the keys of an owner. */
+enum owner_keys {
+    OWNER_KEPT,
+    /* Its primary is gone, and there was no copy. The backup of the row is the process that is to
+     * begin anew, once it has started. */
+    OWNER_LOST,
+    /* Its primary began anew, empty. Sources are being read again. */
+    OWNER_REFILLING,
+    /* What could be read again has been. */
+    OWNER_REFILLED,
+    /* A second copy of REFILLING was promoted. It has what it has, and sources are read on. */
+    OWNER_READ_ON
 };
-static inline bool owner_is_read(enum owner_keys keys) {
+static inline bool owner_is_refilling(enum owner_keys keys) {
     return keys == OWNER_REFILLING || keys == OWNER_READ_ON;
+}
+/* A process that began empty serves its keys, or a copy of such a one. */
+static inline bool owner_began_anew(enum owner_keys keys) {
+    return owner_is_refilling(keys) || keys == OWNER_REFILLED;
 }
 
 struct sup_msg {

@@ -97,7 +97,7 @@ static void owner_ends(struct supervisor *s, uint32_t owner) {
 bool refill_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
     struct refilling *f = &s->refill->of[owner];
-    if (!owner_is_read(row->keys) || row->primary % s->nodes != s->node_id) {
+    if (!owner_is_refilling(row->keys) || row->primary % s->nodes != s->node_id) {
         if (f->state == HERE_READS)
             child_stop(s);
         f->state = HERE_NOT;
@@ -189,7 +189,8 @@ int refilled_heard(struct supervisor *s, const struct control_said *m) {
     if (!control_decides(s) || s->stage >= STAGE_ENDING)
         return 0;
     const struct owner_place *row = owner_map_next(s, m->manager);
-    if (row->epoch != m->aux || !owner_is_read(row->keys) || row->primary % s->nodes != m->node)
+    if (row->epoch != m->aux || !owner_is_refilling(row->keys) ||
+        row->primary % s->nodes != m->node)
         return 0;
     if (w.together)
         snprintf(together, sizeof together, " and %u more", w.together);
