@@ -72,10 +72,10 @@ static void hold_leave(struct hold *h) {
         h->in->end = h->prev;
 }
 
-static void hold_ready(struct anew *w, struct hold *h) {
+static void hold_ready(struct anew *anew, struct hold *h) {
     hold_leave(h);
-    hold_enter(&w->ready, h);
-    w->waiting--;
+    hold_enter(&anew->ready, h);
+    anew->waiting--;
 }
 
 /* Its block is left to the caller. */
@@ -105,7 +105,7 @@ static const struct pending_ops hold_ops = {.refuse = hold_refuse};
 
 static bool hold_add(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
                      struct store_ref *ref, uint64_t began) {
-    struct anew *w = a->m->anew;
+    struct anew *anew = a->m->anew;
     struct hold *h = calloc(1, sizeof *h + req->key_len);
     if (!h)
         return false;
@@ -115,10 +115,10 @@ static bool hold_add(struct requester *a, const struct msg *req, const void *key
     h->began = began;
     if (ref)
         h->ref = *ref;
-    /* it is of a proxy, as a shadow has no lanes, which sends it again to a later life */
+    /* Shadows have no lanes, so the requester is a proxy, and a proxy repeats it in a later life. */
     pending_add(&h->pending, a, req, h->key, 0, &hold_ops);
-    hold_enter(&w->chain[hash % HOLD_CHAINS], h);
-    w->waiting++;
+    hold_enter(&anew->chain[hash % HOLD_CHAINS], h);
+    anew->waiting++;
     return true;
 }
 
@@ -138,30 +138,30 @@ static void hold_run(struct manager *m, struct hold *h) {
 }
 
 bool anew_turn(struct manager *m) {
-    struct anew *w = m->anew;
-    if (!w || !w->ready.first || !manager_may_serve(m))
+    struct anew *anew = m->anew;
+    if (!anew || !anew->ready.first || !manager_may_serve(m))
         return false;
     share_for(m, DD_WAKE_NS);
     do
-        hold_run(m, w->ready.first);
-    while (w->ready.first && !share_spent(m));
+        hold_run(m, anew->ready.first);
+    while (anew->ready.first && !share_spent(m));
     return true;
 }
 
 /* --- keys --- */
-static bool is_known(const struct manager *m, uint64_t hash) {
-    const struct anew *w = m->anew;
+static bool was_removed(const struct manager *m, uint64_t hash) {
+    const struct anew *anew = m->anew;
     uint64_t h = hash ? hash : 1;
-    return m->setup->page->cleared || hashset_find(&w->removed, &h);
+    return m->setup->page->cleared || hashset_find(&anew->removed, &h);
 }
 
-const char *anew_lost(const struct manager *m, uint64_t hash) {
-    const struct anew *w = m->anew;
-    return w && owner_began_anew(w->keys) && !is_known(m, hash) ? w->text : NULL;
+const char *anew_lost_text(const struct manager *m, uint64_t hash) {
+    const struct anew *anew = m->anew;
+    return anew && owner_began_anew(anew->keys) && !was_removed(m, hash) ? anew->text : NULL;
 }
 
 bool anew_is_awaited(const struct manager *m, uint64_t hash) {
-    return m->anew && owner_is_refilling(m->anew->keys) && !is_known(m, hash);
+    return m->anew && owner_is_refilling(m->anew->keys) && !was_removed(m, hash);
 }
 
 static void request_refuse(struct requester *a, const struct msg *req, struct store_ref *ref,
@@ -171,8 +171,8 @@ static void request_refuse(struct requester *a, const struct msg *req, struct st
         request_given_up(a, req, ref);
 }
 
-bool anew_holds(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
-                struct store_ref *ref, uint64_t began) {
+bool anew_hold(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
+               struct store_ref *ref, uint64_t began) {
     if (!anew_is_awaited(a->m, hash))
         return false;
     if (!hold_add(a, req, key, hash, ref, began))
@@ -180,45 +180,45 @@ bool anew_holds(struct requester *a, const struct msg *req, const void *key, uin
     return true;
 }
 
-bool anew_missing(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
-                  struct store_ref *ref, uint64_t began) {
-    if (anew_holds(a, req, key, hash, ref, began))
+bool anew_hold_or_refuse(struct requester *a, const struct msg *req, const void *key, uint64_t hash,
+                         struct store_ref *ref, uint64_t began) {
+    if (anew_hold(a, req, key, hash, ref, began))
         return true;
-    const char *lost = anew_lost(a->m, hash);
+    const char *lost = anew_lost_text(a->m, hash);
     if (lost)
         request_refuse(a, req, ref, DDICT_EKEYLOST, lost);
     return lost;
 }
 
-void anew_put(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
-    struct anew *w = m->anew;
-    if (!w || !w->waiting)
+void anew_wake_key(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
+    struct anew *anew = m->anew;
+    if (!anew || !anew->waiting)
         return;
-    for (struct hold *h = w->chain[hash % HOLD_CHAINS].first, *next; h; h = next) {
+    for (struct hold *h = anew->chain[hash % HOLD_CHAINS].first, *next; h; h = next) {
         next = h->next;
         if (h->hash == hash && h->key_len == key_len && memcmp(h->key, key, key_len) == 0)
-            hold_ready(w, h);
+            hold_ready(anew, h);
     }
 }
 
-void anew_removed(struct manager *m, uint64_t hash) {
-    struct anew *w = m->anew;
+void anew_note_removed(struct manager *m, uint64_t hash) {
+    struct anew *anew = m->anew;
     uint64_t h = hash ? hash : 1;
     bool is_new;
-    if (w && owner_began_anew(w->keys) && w->removed.n < DD_ANEW_KEYS_MAX)
-        hashset_add(&w->removed, &h, &is_new); /* without memory it may have been lost */
+    if (anew && owner_began_anew(anew->keys) && anew->removed.n < DD_ANEW_KEYS_MAX)
+        hashset_add(&anew->removed, &h, &is_new); /* without room the key counts as perhaps lost */
 }
 
-static void all_ready(struct anew *w) {
-    for (unsigned i = 0; i < HOLD_CHAINS && w->waiting; i++)
-        while (w->chain[i].first)
-            hold_ready(w, w->chain[i].first);
+static void all_ready(struct anew *anew) {
+    for (unsigned i = 0; i < HOLD_CHAINS && anew->waiting; i++)
+        while (anew->chain[i].first)
+            hold_ready(anew, anew->chain[i].first);
 }
 
 int anew_clear(struct manager *m) {
-    struct anew *w = m->anew;
+    struct anew *anew = m->anew;
     bool *cleared = &m->setup->page->cleared, was = *cleared;
-    if (!w || !owner_began_anew(w->keys))
+    if (!anew || !owner_began_anew(anew->keys))
         return store_clear(m->store);
     *cleared = true; /* before: this life may end in the middle, and the next one clears again */
     int e = store_clear(m->store);
@@ -226,31 +226,31 @@ int anew_clear(struct manager *m) {
         *cleared = was;
         return e;
     }
-    hashset_free(&w->removed);
-    all_ready(w);
+    hashset_free(&anew->removed);
+    all_ready(anew);
     return 0;
 }
 
 /* --- the map --- */
 void anew_map(struct manager *m, const struct sup_msg *s) {
-    struct anew *w = m->anew;
-    if (!w || !owner_began_anew(sup_map_keys(s)))
+    struct anew *anew = m->anew;
+    if (!anew || !owner_began_anew(sup_map_keys(s)))
         return;
-    w->keys = sup_map_keys(s);
-    snprintf(w->text, sizeof w->text, "the value may have been lost with node %.*s",
+    anew->keys = sup_map_keys(s);
+    snprintf(anew->text, sizeof anew->text, "the value may have been lost with node %.*s",
              NODE_NAME_MAX - 1, s->text);
-    if (w->keys == OWNER_REFILLED)
-        all_ready(w);
+    if (anew->keys == OWNER_REFILLED)
+        all_ready(anew);
 }
 
 void anew_free(struct manager *m) {
-    struct anew *w = m->anew;
-    if (!w)
+    struct anew *anew = m->anew;
+    if (!anew)
         return;
-    all_ready(w);
-    while (w->ready.first)
-        hold_drop(m, w->ready.first);
-    hashset_free(&w->removed);
-    free(w);
+    all_ready(anew);
+    while (anew->ready.first)
+        hold_drop(m, anew->ready.first);
+    hashset_free(&anew->removed);
+    free(anew);
     m->anew = NULL;
 }

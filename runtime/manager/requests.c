@@ -111,7 +111,7 @@ static bool new_waits(struct requester *a, const struct msg *req, struct store_r
     return req->flags & MSGF_NEW && !request_is_refill(a->m, req) &&
            anew_is_awaited(a->m, it->hash) &&
            store_find(a->m->store, it->key, it->key_len, &there) == DDICT_ENOKEY &&
-           anew_holds(a, req, it->key, it->hash, ref, began);
+           anew_hold(a, req, it->key, it->hash, ref, began);
 }
 
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
@@ -142,7 +142,8 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
         return;
     if (e == 0)
         e = store_commit(m->store, ref, mode, &version);
-    if (e == DDICT_ENOKEY && m->anew && anew_missing(a, req, ref->item->key, hash, ref, began))
+    if (e == DDICT_ENOKEY && m->anew &&
+        anew_hold_or_refuse(a, req, ref->item->key, hash, ref, began))
         return;
     if (e < 0) {
         put_failed(a, req, ref, e);
@@ -299,7 +300,7 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
         return 0;
     m->count->deletes++;
     if (m->anew)
-        anew_removed(m, hash);
+        anew_note_removed(m, hash);
     requester_taken(a, req->id);
     subscriptions_del(m, key, req->key_len);
     if (next.item)
@@ -323,7 +324,7 @@ static int take_get(struct requester *a, const struct request *q) {
             requester_reply(a, m, -ENOMEM, NULL);
         return TAKE_DONE;
     }
-    if (a->m->anew && anew_missing(a, m, q->key, q->hash, NULL, clock_ns()))
+    if (a->m->anew && anew_hold_or_refuse(a, m, q->key, q->hash, NULL, clock_ns()))
         return TAKE_DONE;
     if (m->type != MSG_HEAD)
         a->m->count->misses++;
@@ -345,14 +346,14 @@ static int take_del(struct requester *a, const struct request *q) {
     if (waits_behind(a, q))
         return TAKE_DONE;
     /* else it could come back when its source is read */
-    if (m->flags & MSGF_LOADED && anew_holds(a, m, q->key, q->hash, NULL, began))
+    if (m->flags & MSGF_LOADED && anew_hold(a, m, q->key, q->hash, NULL, began))
         return TAKE_DONE;
     int e = is_sealed(a->m, m, q->key) ? DDICT_ESEALED : 0;
     if (e == 0 && a->m->flights)
         e = del_sent(a, q, began);
     if (e == 0)
         e = store_remove(a->m->store, q->key, m->key_len, NULL);
-    if (e == DDICT_ENOKEY && a->m->anew && anew_missing(a, m, q->key, q->hash, NULL, began))
+    if (e == DDICT_ENOKEY && a->m->anew && anew_hold_or_refuse(a, m, q->key, q->hash, NULL, began))
         return TAKE_DONE;
     if (e < 0 && !flight_fails(a->m, m))
         request_failed(a, m, e);
@@ -360,7 +361,7 @@ static int take_del(struct requester *a, const struct request *q) {
         return TAKE_DONE;
     a->m->count->deletes++;
     if (a->m->anew)
-        anew_removed(a->m, q->hash);
+        anew_note_removed(a->m, q->hash);
     if (faults.on)
         faults_step(STEP_CHANGED);
     requester_changed(a, m->id, 0, NULL);

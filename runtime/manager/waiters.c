@@ -155,7 +155,7 @@ static void waiter_late(struct pending *p) {
         return;
     if (p->req.type != MSG_HEAD)
         p->requester->m->count->misses++;
-    const char *lost = anew_lost(p->requester->m, k->hash);
+    const char *lost = anew_lost_text(p->requester->m, k->hash);
     waiter_answer(p, lost ? DDICT_EKEYLOST : -ETIMEDOUT, lost);
 }
 
@@ -242,7 +242,7 @@ void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t
     while (k && !(m->flights && flights_busy(m, key, key_len, hash)))
         k = share_spent(m) ? wake_later(m, k) : wake_first(m, k);
     if (m->anew)
-        anew_put(m, key, key_len, hash);
+        anew_wake_key(m, key, key_len, hash);
 }
 
 bool waiters_turn(struct manager *m) {
