@@ -142,6 +142,14 @@ static void wanted_late(struct supervisor *s) {
             owner_over(s, i, &no);
 }
 
+static void child_ended(struct supervisor *s, const uint32_t *owners, unsigned n,
+                        const struct refill_said *said) {
+    for (unsigned i = 0; i < n && s->refill; i++)
+        if (s->refill->of[owners[i]].state == HERE_READS)
+            owner_tried(s, owners[i], n, said);
+    new_backups_look(s);
+}
+
 bool refill_go(struct supervisor *s) {
     struct refill *r = s->refill;
     uint64_t now = timers_now(&s->timers);
@@ -154,7 +162,7 @@ bool refill_go(struct supervisor *s) {
     }
     if (n == 0)
         return wanted;
-    int e = refill_begin(s, r->owners, n);
+    int e = refill_child_begin(s, r->owners, n, child_ended);
     if (e == -EBUSY) {
         wanted_late(s);
         return true;
@@ -167,14 +175,6 @@ bool refill_go(struct supervisor *s) {
         else
             owner_tried(s, r->owners[i], n, &no);
     return true;
-}
-
-void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
-                 const struct refill_said *said) {
-    for (unsigned i = 0; i < n && s->refill; i++)
-        if (s->refill->of[owners[i]].state == HERE_READS)
-            owner_tried(s, owners[i], n, said);
-    new_backups_look(s);
 }
 
 /* --- who decides --- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refill_child.c - the child that reads sets again, refill_child.h */
+/* refill_child.c - the child that reads sets again. */
 #include "refill_child.h"
 
 #include "results.h"
@@ -23,8 +23,8 @@
 
 static struct refill_child {
     struct supervisor *s;
-    pid_t pid;    /* 0: none */
-    bool is_busy; /* refill_over() is to be called */
+    pid_t pid;           /* 0: none */
+    refill_ended *ended; /* whom its end is told; NULL: nobody */
     struct io_handler out;
     uint32_t *owners;
     unsigned n;
@@ -82,27 +82,28 @@ static uint32_t *child_leave(void) {
     child_out_close();
     free(child.text);
     child.text = NULL;
-    child.is_busy = false;
+    child.ended = NULL;
     child.owners = NULL;
     return owners;
 }
 
-static void child_over(const struct refill_said *said) {
-    if (!child.is_busy)
+static void child_report(const struct refill_said *said) {
+    refill_ended *ended = child.ended;
+    if (!ended)
         return;
     uint32_t *owners = child_leave();
-    refill_over(child.s, owners, child.n, said);
+    ended(child.s, owners, child.n, said);
     free(owners);
 }
 
-static void failed_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void failed_say(const char *fmt, ...) {
+static void failure_report(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void failure_report(const char *fmt, ...) {
     struct refill_said said = {.failed = true, .again = true};
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(said.why, sizeof said.why, fmt, ap);
     va_end(ap);
-    child_over(&said);
+    child_report(&said);
 }
 
 /* --- the process --- */
@@ -123,7 +124,7 @@ static void child_out_ready(struct io_handler *h, uint32_t events) {
 /* A read that hangs in a file system is not ended by a signal either: nobody waits for it. */
 static void limit_over(struct timer *t) {
     kill(child.pid, SIGKILL);
-    failed_say("it was not done within %d min", DD_REFILL_MS / 60000);
+    failure_report("it was not done within %d min", DD_REFILL_MS / 60000);
 }
 
 static void child_run(const struct supervisor *s, const char *owners, int out, pid_t parent)
@@ -187,7 +188,8 @@ static int child_spawn(struct supervisor *s, const char *owners) {
     return e;
 }
 
-int refill_begin(struct supervisor *s, const uint32_t *owners, unsigned n) {
+int refill_child_begin(struct supervisor *s, const uint32_t *owners, unsigned n,
+                       refill_ended *ended) {
     if (child.pid > 0)
         return -EBUSY;
     char *text = owners_text(owners, n);
@@ -208,7 +210,7 @@ int refill_begin(struct supervisor *s, const uint32_t *owners, unsigned n) {
     memcpy(copy, owners, n * sizeof *copy);
     child.owners = copy;
     child.n = n;
-    child.is_busy = true;
+    child.ended = ended;
     return 0;
 }
 
@@ -221,11 +223,11 @@ void refill_child_reap(struct supervisor *s) {
     if (child.out.fd >= 0)
         child_out_ready(&child.out, 0); /* the rest of its output */
     if (WIFSIGNALED(status))
-        failed_say("`ddict load` was killed by signal %d", WTERMSIG(status));
+        failure_report("`ddict load` was killed by signal %d", WTERMSIG(status));
     else if (text_take(&said) && (said.failed || WEXITSTATUS(status) == 0))
-        child_over(&said);
+        child_report(&said);
     else
-        failed_say("`ddict load` ended with exit code %d", WEXITSTATUS(status));
+        failure_report("`ddict load` ended with exit code %d", WEXITSTATUS(status));
 }
 
 void refill_child_stop(struct supervisor *s) {

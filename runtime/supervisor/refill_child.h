@@ -16,15 +16,16 @@ struct refill_said {      /* what became of it */
     char why[256];
 };
 
-/* Begins to read what belongs to these owners; refill_over() tells of the end, at the latest after
+/* The child that had begun for these owners has ended. */
+typedef void refill_ended(struct supervisor *s, const uint32_t *owners, unsigned n,
+                          const struct refill_said *said);
+/* Begins to read what belongs to these owners; ended() is called once, at the latest after
  * DD_REFILL_MS. One at a time: 0, -EBUSY, or negative with the sentence. */
-int refill_begin(struct supervisor *s, const uint32_t *owners, unsigned n);
-/* The child has ended, which had begun for these owners (refill.c). */
-void refill_over(struct supervisor *s, const uint32_t *owners, unsigned n,
-                 const struct refill_said *said);
+int refill_child_begin(struct supervisor *s, const uint32_t *owners, unsigned n,
+                       refill_ended *ended);
 bool refill_child_is(pid_t pid);
 void refill_child_reap(struct supervisor *s); /* SIGCHLD */
-/* Kills it; refill_over() is not called any more. refill_begin() says -EBUSY until it was reaped. */
+/* Kills it; ended() is not called any more. refill_child_begin() says -EBUSY until it was reaped. */
 void refill_child_stop(struct supervisor *s);
 void refill_child_end(struct supervisor *s); /* likewise, for good */
 

@@ -18,7 +18,8 @@ enum { NODES = 4, MANAGERS = 8 };
 
 static struct supervisor s;
 static bool decides;
-static int begins; /* what refill_begin() returns */
+static int begins; /* what refill_child_begin() returns */
+static refill_ended *child_ended;
 static unsigned begun, changes, said, looked, stopped;
 static uint32_t asked[MANAGERS];
 static unsigned asked_n;
@@ -58,8 +59,10 @@ const char *node_name(const struct supervisor *sup, uint32_t id) {
 void new_backups_look(struct supervisor *sup) {
     looked++;
 }
-int refill_begin(struct supervisor *sup, const uint32_t *owners, unsigned n) {
+int refill_child_begin(struct supervisor *sup, const uint32_t *owners, unsigned n,
+                       refill_ended *ended) {
     begun++;
+    child_ended = ended;
     memcpy(asked, owners, n * sizeof *owners);
     asked_n = n;
     return begins == 0 || begins == -EBUSY ? begins : dd_error(begins, "no child");
@@ -126,7 +129,7 @@ START_TEST(the_child_begins_once_for_all_that_are_here) {
     s.owner_map[0].epoch++; /* it got a second copy meanwhile */
     ck_assert(look());
     ck_assert_uint_eq(begun, 1);
-    refill_over(&s, asked, 2, &ten);
+    child_ended(&s, asked, 2, &ten);
     ck_assert_uint_eq(looked, 1);
     ck_assert(look());
     ck_assert(changes == 2 && s.owner_map[0].keys == OWNER_REFILLED);
@@ -143,7 +146,7 @@ START_TEST(while_it_reads_others_wait_for_the_next) {
     began_anew(1, 2);
     begins = -EBUSY;
     ck_assert(look());
-    refill_over(&s, (uint32_t[]){0}, 1, &ten);
+    child_ended(&s, (uint32_t[]){0}, 1, &ten);
     begins = 0;
     look();
     ck_assert(asked_n == 1 && asked[0] == 1);
@@ -186,14 +189,14 @@ static const struct refill_said failed = {
 START_TEST(a_source_that_fails_is_read_again_and_then_all_is_told) {
     began_anew(0, 2);
     ck_assert(look() && begun == 1);
-    refill_over(&s, asked, 1, &failed);
+    child_ended(&s, asked, 1, &failed);
     ck_assert(look() && look() && begun == 1); /* not at once */
     began_anew(1, 2);                          /* which does not wait for that */
     ck_assert(look() && begun == 2 && asked_n == 1 && asked[0] == 1);
-    refill_over(&s, asked, 1, &ten);
+    child_ended(&s, asked, 1, &ten);
     try_wait();
     ck_assert(look() && begun == 3 && asked_n == 1 && asked[0] == 0);
-    refill_over(&s, asked, 1, &ten);
+    child_ended(&s, asked, 1, &ten);
     look();
     ck_assert(changes == 2 && s.owner_map[0].keys == OWNER_REFILLED);
     ck_assert_ptr_nonnull(strstr(note, "14 items of 2 data sets"));
@@ -206,7 +209,7 @@ START_TEST(a_source_that_always_fails_is_given_up) {
     began_anew(0, 2);
     for (unsigned i = 0; i < DD_REFILL_TRIES; i++, try_wait()) {
         ck_assert(look() && begun == i + 1 && changes == 0);
-        refill_over(&s, asked, 1, &failed);
+        child_ended(&s, asked, 1, &failed);
     }
     look();
     ck_assert(!look() && begun == DD_REFILL_TRIES && changes == 1);
@@ -219,7 +222,7 @@ START_TEST(what_no_try_can_help_is_given_up_at_once) {
     never.again = false;
     began_anew(0, 2);
     look();
-    refill_over(&s, asked, 1, &never);
+    child_ended(&s, asked, 1, &never);
     ck_assert(look() && !look() && begun == 1 && changes == 1);
     ck_assert_ptr_nonnull(strstr(note, "x.tar has changed"));
 }
@@ -229,7 +232,7 @@ START_TEST(behind_the_time_of_a_child_there_is_no_other_try) {
     began_anew(0, 2);
     look();
     s.timers.lost_ns -= DD_REFILL_MS * 1000000ull;
-    refill_over(&s, asked, 1, &failed);
+    child_ended(&s, asked, 1, &failed);
     look();
     ck_assert(begun == 1 && changes == 1 && s.owner_map[0].keys == OWNER_REFILLED);
 }
@@ -239,7 +242,7 @@ START_TEST(it_is_said_until_the_map_has_it_and_in_its_epoch) {
     decides = false;
     began_anew(0, 2);
     look();
-    refill_over(&s, asked, 1, &ten);
+    child_ended(&s, asked, 1, &ten);
     look();
     look();
     ck_assert(said == 2 && said_epoch == 4 && changes == 0);
@@ -277,7 +280,7 @@ START_TEST(what_is_lost_again_begins_again) {
     begins = 0;
     look();
     ck_assert(begun == 3 && changes == 0);
-    refill_over(&s, (uint32_t[]){0}, 1, &ten);
+    child_ended(&s, (uint32_t[]){0}, 1, &ten);
     look();
     ck_assert(changes == 1 && s.owner_map[0].keys == OWNER_REFILLED && stopped == 1);
 }
@@ -290,7 +293,7 @@ START_TEST(the_child_of_an_owner_that_moves_is_stopped_and_others_begin_again) {
     s.owner_map[0].primary = shadow_on(&s.deal, 0, 3); /* its second copy was promoted */
     ck_assert(look());
     ck_assert(stopped == 1 && begun == 2 && asked_n == 1 && asked[0] == 1);
-    refill_over(&s, asked, 1, &ten);
+    child_ended(&s, asked, 1, &ten);
     look();
     ck_assert(changes == 1 && s.owner_map[1].keys == OWNER_REFILLED);
     ck_assert(s.owner_map[0].keys == OWNER_REFILLING && stopped == 1);

@@ -21,16 +21,16 @@
 static struct supervisor s;
 static char script[64];
 static struct refill_said got;
-static unsigned overs;
+static unsigned ends;
 static uint32_t of[4];
 
 /* --- what it uses --- */
 void program_find(char *path, size_t cap) {
     snprintf(path, cap, "%s", script);
 }
-void refill_over(struct supervisor *sup, const uint32_t *owners, unsigned n,
-                 const struct refill_said *said) {
-    overs++;
+static void child_ended(struct supervisor *sup, const uint32_t *owners, unsigned n,
+                        const struct refill_said *said) {
+    ends++;
     got = *said;
     memcpy(of, owners, n * sizeof *owners);
 }
@@ -38,7 +38,7 @@ void refill_over(struct supervisor *sup, const uint32_t *owners, unsigned n,
 static void before(void) {
     memset(&s, 0, sizeof s);
     memset(&got, 0, sizeof got);
-    overs = 0;
+    ends = 0;
     s.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     strcpy(s.opt.name, "1000.7.job");
     strcpy(s.node, "n1");
@@ -62,7 +62,7 @@ static void script_is(const char *text) {
 static void turns(void) {
     struct deadline d;
     deadline_start(&d, 20000);
-    while (overs == 0 && !deadline_over(&d)) {
+    while (ends == 0 && !deadline_over(&d)) {
         struct epoll_event e;
         if (epoll_wait(s.epoll_fd, &e, 1, 10) == 1) {
             struct io_handler *h = e.data.ptr;
@@ -70,18 +70,18 @@ static void turns(void) {
         }
         refill_child_reap(&s);
     }
-    ck_assert_uint_eq(overs, 1);
+    ck_assert_uint_eq(ends, 1);
 }
 
 static void runs(const char *text) {
     static const uint32_t owners[] = {1, 3};
     script_is(text);
-    ck_assert_int_eq(refill_begin(&s, owners, 2), 0);
+    ck_assert_int_eq(refill_child_begin(&s, owners, 2, child_ended), 0);
     turns();
     ck_assert_uint_eq(of[0], 1);
     ck_assert_uint_eq(of[1], 3);
     refill_child_reap(&s);
-    ck_assert_uint_eq(overs, 1);
+    ck_assert_uint_eq(ends, 1);
 }
 
 START_TEST(what_it_put_is_told) {
@@ -130,15 +130,15 @@ START_TEST(whatever_goes_wrong_is_told) {
         {"echo '{\"sets\":[],\"items\":0'; kill -11 $$", "`ddict load` was killed by signal 11"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        overs = 0;
+        ends = 0;
         runs(all[i].text);
         ck_assert(got.failed);
         ck_assert_str_eq(got.why, all[i].why);
     }
-    overs = 0;
+    ends = 0;
     unlink(script);
     static const uint32_t owner = 2;
-    ck_assert_int_eq(refill_begin(&s, &owner, 1), 0);
+    ck_assert_int_eq(refill_child_begin(&s, &owner, 1, child_ended), 0);
     turns();
     ck_assert(got.failed);
     ck_assert_ptr_nonnull(strstr(got.why, "No such file"));
@@ -158,24 +158,24 @@ END_TEST
 START_TEST(one_runs_at_a_time_and_not_for_ever) {
     static const uint32_t owner = 0;
     script_is("exec sleep 1000");
-    ck_assert_int_eq(refill_begin(&s, &owner, 1), 0);
-    ck_assert_int_eq(refill_begin(&s, &owner, 1), -EBUSY);
+    ck_assert_int_eq(refill_child_begin(&s, &owner, 1, child_ended), 0);
+    ck_assert_int_eq(refill_child_begin(&s, &owner, 1, child_ended), -EBUSY);
     ck_assert_uint_eq(s.timers.n, 1);
     struct timer *limit = s.timers.heap[0];
     timer_clear(&s.timers, limit); /* as if it had fired */
     limit->fire(limit);
-    ck_assert_uint_eq(overs, 1);
+    ck_assert_uint_eq(ends, 1);
     ck_assert(got.failed);
     ck_assert_str_eq(got.why, "it was not done within 30 min");
     struct deadline d;
     int e;
     deadline_start(&d, 20000);
-    while ((e = refill_begin(&s, &owner, 1)) == -EBUSY && !deadline_over(&d)) {
+    while ((e = refill_child_begin(&s, &owner, 1, child_ended)) == -EBUSY && !deadline_over(&d)) {
         poll(NULL, 0, 5);
         refill_child_reap(&s);
     }
     ck_assert_int_eq(e, 0); /* the killed one is gone, and its end was told once */
-    ck_assert_uint_eq(overs, 1);
+    ck_assert_uint_eq(ends, 1);
 }
 END_TEST
 
@@ -183,11 +183,11 @@ START_TEST(its_end_with_ddictd_is_told_to_nobody) {
     static const uint32_t owner = 0;
     script_is("echo $$ >&2; exec sleep 1000");
     ck_assert(!refill_child_is(0));
-    ck_assert_int_eq(refill_begin(&s, &owner, 1), 0);
+    ck_assert_int_eq(refill_child_begin(&s, &owner, 1, child_ended), 0);
     refill_child_end(&s);
     for (int i = 0; i < 100; i++, poll(NULL, 0, 5))
         refill_child_reap(&s);
-    ck_assert_uint_eq(overs, 0);
+    ck_assert_uint_eq(ends, 0);
     ck_assert_uint_eq(s.timers.n, 0);
 }
 END_TEST
@@ -197,16 +197,16 @@ START_TEST(one_that_is_stopped_tells_nobody_and_another_can_begin) {
     struct deadline d;
     int e;
     script_is("exec sleep 1000");
-    ck_assert_int_eq(refill_begin(&s, &owner, 1), 0);
+    ck_assert_int_eq(refill_child_begin(&s, &owner, 1, child_ended), 0);
     refill_child_stop(&s);
-    ck_assert(s.timers.n == 0 && refill_begin(&s, &owner, 1) == -EBUSY);
+    ck_assert(s.timers.n == 0 && refill_child_begin(&s, &owner, 1, child_ended) == -EBUSY);
     script_is("echo '{\"sets\":[],\"items\":0,\"bytes\":0}'");
     deadline_start(&d, 20000);
-    while ((e = refill_begin(&s, &owner, 1)) == -EBUSY && !deadline_over(&d)) {
+    while ((e = refill_child_begin(&s, &owner, 1, child_ended)) == -EBUSY && !deadline_over(&d)) {
         poll(NULL, 0, 5);
         refill_child_reap(&s);
     }
-    ck_assert(e == 0 && overs == 0);
+    ck_assert(e == 0 && ends == 0);
     turns();
     ck_assert(!got.failed);
 }
@@ -216,11 +216,11 @@ START_TEST(none_begins_without_a_limit) {
     static const uint32_t owner = 0;
     script_is("exec sleep 1000");
     s.timers.n = SIZE_MAX - 1; /* there is no memory for so many */
-    ck_assert_int_eq(refill_begin(&s, &owner, 1), -ENOMEM);
+    ck_assert_int_eq(refill_child_begin(&s, &owner, 1, child_ended), -ENOMEM);
     s.timers.n = 0;
     refill_child_reap(&s);
-    ck_assert_uint_eq(overs, 0);
-    ck_assert_int_eq(refill_begin(&s, &owner, 1), 0); /* there was no child */
+    ck_assert_uint_eq(ends, 0);
+    ck_assert_int_eq(refill_child_begin(&s, &owner, 1, child_ended), 0); /* there was no child */
     ck_assert_uint_eq(s.timers.n, 1);
 }
 END_TEST
