@@ -391,10 +391,10 @@ static bool all_look(struct supervisor *s) {
         if (!deal_owns(&s->deal, i))
             continue;
         some |= here_look(s, i);
-        some |= s->refill && refill_look(s, i);
+        some |= s->refills && refill_look(s, i);
         some |= decides && owner_look(s, i, now);
     }
-    return !s->lost && some | (s->refill && refill_go(s));
+    return !s->lost && some | (s->refills && refill_go(s));
 }
 
 void new_backups_look(struct supervisor *s) {

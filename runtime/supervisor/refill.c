@@ -13,22 +13,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum here { HERE_NOT, HERE_WANTED, HERE_READS, HERE_OVER };
-struct refilling { /* of an owner, at the node of its primary */
-    enum here state;
+/* Where the refill of an owner stands, at the node of its primary. */
+enum refill_state {
+    REFILL_NONE,
+    REFILL_WANTED,  /* for the next child */
+    REFILL_READING, /* a child reads for it */
+    REFILL_ENDED    /* who decides is told, until the map says REFILLED */
+};
+struct refilling { /* of an owner */
+    enum refill_state state;
     uint64_t since; /* it is REFILLING here, by our timers */
     uint64_t next;  /* WANTED: not before */
     unsigned tries; /* that failed */
     struct refilled_word word;
     char why[OWNER_MAP_WHY + 1];
 };
-struct refill {
+struct refills {
     struct refilling *of; /* [managers] */
     uint32_t *owners;     /* [managers]: for which the child begins */
 };
 
 int refill_init(struct supervisor *s) {
-    struct refill *r = s->refill = calloc(1, sizeof *r);
+    struct refills *r = s->refills = calloc(1, sizeof *r);
     if (!r)
         return -ENOMEM;
     r->of = calloc(s->managers, sizeof *r->of);
@@ -37,19 +43,19 @@ int refill_init(struct supervisor *s) {
 }
 
 void refill_end(struct supervisor *s) {
-    struct refill *r = s->refill;
+    struct refills *r = s->refills;
     refill_child_end(s);
     if (!r)
         return;
     free(r->of);
     free(r->owners);
     free(r);
-    s->refill = NULL;
+    s->refills = NULL;
 }
 
 /* --- the node of the primary --- */
 static void refilled_say(struct supervisor *s, uint32_t owner) {
-    const struct refilling *f = &s->refill->of[owner];
+    const struct refilling *f = &s->refills->of[owner];
     char text[sizeof f->word + sizeof f->why];
     size_t n = strlen(f->why);
     memcpy(text, &f->word, sizeof f->word);
@@ -66,48 +72,47 @@ static void refilled_say(struct supervisor *s, uint32_t owner) {
         control_copy(s, m.type, owner, m.aux, text, m.len);
 }
 
-/* It would go on to put what is not of this time any more. What it has not read of others is wanted
- * again. */
+/* The child would put items of an older map. What it has not read of other owners is wanted again. */
 static void child_stop(struct supervisor *s) {
-    struct refill *r = s->refill;
+    struct refills *r = s->refills;
     refill_child_stop(s);
     for (uint32_t i = 0; i < s->managers; i++)
-        if (r->of[i].state == HERE_READS)
-            r->of[i].state = HERE_WANTED;
+        if (r->of[i].state == REFILL_READING)
+            r->of[i].state = REFILL_WANTED;
 }
 
-static void owner_over(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
-    struct refilling *f = &s->refill->of[owner];
-    f->state = HERE_OVER;
+static void owner_ended(struct supervisor *s, uint32_t owner, const struct refill_said *said) {
+    struct refilling *f = &s->refills->of[owner];
+    f->state = REFILL_ENDED;
     f->word.ms = (uint32_t)((timers_now(&s->timers) - f->since) / 1000000);
     f->word.failed = said->failed;
     snprintf(f->why, sizeof f->why, "%s", said->why);
 }
 
 /* Nothing that the end of the dictionary waits for is to wait for sources. */
-static void owner_ends(struct supervisor *s, uint32_t owner) {
+static void owner_end_now(struct supervisor *s, uint32_t owner) {
     static const struct refill_said no = {.failed = true, .why = "the dictionary is ending"};
-    enum here state = s->refill->of[owner].state;
-    if (state == HERE_READS)
+    enum refill_state state = s->refills->of[owner].state;
+    if (state == REFILL_READING)
         child_stop(s);
-    if (state != HERE_OVER)
-        owner_over(s, owner, &no);
+    if (state != REFILL_ENDED)
+        owner_ended(s, owner, &no);
 }
 
 bool refill_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
-    struct refilling *f = &s->refill->of[owner];
+    struct refilling *f = &s->refills->of[owner];
     if (!owner_is_refilling(row->keys) || row->primary % s->nodes != s->node_id) {
-        if (f->state == HERE_READS)
+        if (f->state == REFILL_READING)
             child_stop(s);
-        f->state = HERE_NOT;
+        f->state = REFILL_NONE;
         return false;
     }
-    if (f->state == HERE_NOT)
-        *f = (struct refilling){.state = HERE_WANTED, .since = timers_now(&s->timers)};
+    if (f->state == REFILL_NONE)
+        *f = (struct refilling){.state = REFILL_WANTED, .since = timers_now(&s->timers)};
     if (s->stage >= STAGE_DRAINING)
-        owner_ends(s, owner);
-    if (f->state == HERE_OVER)
+        owner_end_now(s, owner);
+    if (f->state == REFILL_ENDED)
         refilled_say(s, owner);
     return true;
 }
@@ -115,7 +120,7 @@ bool refill_look(struct supervisor *s, uint32_t owner) {
 /* A try has ended, and what it put stays. A source that fails may answer a little later. */
 static void owner_tried(struct supervisor *s, uint32_t owner, unsigned n,
                         const struct refill_said *said) {
-    struct refilling *f = &s->refill->of[owner];
+    struct refilling *f = &s->refills->of[owner];
     uint64_t now = timers_now(&s->timers);
     f->word.items += said->items;
     f->word.together = n - 1;
@@ -123,12 +128,12 @@ static void owner_tried(struct supervisor *s, uint32_t owner, unsigned n,
         f->word.sets = said->sets;
     if (!said->again || ++f->tries >= DD_REFILL_TRIES ||
         now - f->since >= DD_REFILL_MS * 1000000ull) {
-        owner_over(s, owner, said);
+        owner_ended(s, owner, said);
         return;
     }
     log_warn("what was lost of manager %u could not be read again: %s; it is tried again in %u s",
              owner, said->why, DD_REFILL_TRY_MS / 1000);
-    f->state = HERE_WANTED;
+    f->state = REFILL_WANTED;
     f->next = now + DD_REFILL_TRY_MS * 1000000ull;
 }
 
@@ -137,27 +142,27 @@ static void wanted_late(struct supervisor *s) {
     struct refill_said no = {.failed = true, .why = "what is read for other keys has no end"};
     uint64_t most = (DD_REFILL_MS + DD_BACKUP_PLACE_MS) * 1000000ull;
     for (uint32_t i = 0; i < s->managers; i++)
-        if (s->refill->of[i].state == HERE_WANTED &&
-            timers_now(&s->timers) - s->refill->of[i].since > most)
-            owner_over(s, i, &no);
+        if (s->refills->of[i].state == REFILL_WANTED &&
+            timers_now(&s->timers) - s->refills->of[i].since > most)
+            owner_ended(s, i, &no);
 }
 
 static void child_ended(struct supervisor *s, const uint32_t *owners, unsigned n,
                         const struct refill_said *said) {
-    for (unsigned i = 0; i < n && s->refill; i++)
-        if (s->refill->of[owners[i]].state == HERE_READS)
+    for (unsigned i = 0; i < n && s->refills; i++)
+        if (s->refills->of[owners[i]].state == REFILL_READING)
             owner_tried(s, owners[i], n, said);
     new_backups_look(s);
 }
 
 bool refill_go(struct supervisor *s) {
-    struct refill *r = s->refill;
+    struct refills *r = s->refills;
     uint64_t now = timers_now(&s->timers);
     unsigned n = 0;
     bool wanted = false;
     for (uint32_t i = 0; i < s->managers; i++) {
-        wanted |= r->of[i].state == HERE_WANTED;
-        if (r->of[i].state == HERE_WANTED && now >= r->of[i].next)
+        wanted |= r->of[i].state == REFILL_WANTED;
+        if (r->of[i].state == REFILL_WANTED && now >= r->of[i].next)
             r->owners[n++] = i;
     }
     if (n == 0)
@@ -171,7 +176,7 @@ bool refill_go(struct supervisor *s) {
     snprintf(no.why, sizeof no.why, "%s", *dd_errmsg() ? dd_errmsg() : dd_strerror(e));
     for (unsigned i = 0; i < n; i++)
         if (e == 0)
-            r->of[r->owners[i]].state = HERE_READS;
+            r->of[r->owners[i]].state = REFILL_READING;
         else
             owner_tried(s, r->owners[i], n, &no);
     return true;
@@ -181,7 +186,7 @@ bool refill_go(struct supervisor *s) {
 int refilled_heard(struct supervisor *s, const struct control_said *m) {
     struct refilled_word w;
     char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 256], together[64] = "";
-    if (!s->refill || m->manager >= s->managers || !deal_owns(&s->deal, m->manager))
+    if (!s->refills || m->manager >= s->managers || !deal_owns(&s->deal, m->manager))
         return DDICT_EPROTO;
     memcpy(&w, m->payload, sizeof w);
     snprintf(said, sizeof said, "%.*s", (int)(m->len - sizeof w), m->payload + sizeof w);

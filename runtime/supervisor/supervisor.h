@@ -201,7 +201,7 @@ struct supervisor {
     struct election *election;
     struct coordinator *coordinator;
     struct new_backups *new_backups;
-    struct refill *refill; /* --refill, else NULL: keys that began anew here */
+    struct refills *refills; /* --refill, else NULL: keys that began anew here */
     struct grants *grants;
 
     struct control *control; /* NULL on one node */

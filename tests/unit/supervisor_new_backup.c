@@ -419,7 +419,7 @@ START_TEST(where_they_can_not_be_is_tried_once_and_then_all_is_lost) {
     struct owner_place *row = &s.owner_map[8];
     bool on[NODES] = {false};
     one_copy();
-    s.refill = (struct refill *)&begun;
+    s.refills = (struct refills *)&begun;
     refuses = true; /* if it is we */
     gone[2] = true;
     owner_map_lose(&s, 8, "node n2 is lost");
