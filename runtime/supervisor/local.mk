@@ -11,6 +11,7 @@ libsupervisor_a_SOURCES = runtime/supervisor/attach_counts.c \
   runtime/supervisor/control_inside.h runtime/supervisor/control_links.c \
   runtime/supervisor/control_messages.c runtime/supervisor/control_messages.h \
   runtime/supervisor/coordinator.c runtime/supervisor/coordinator.h \
+  runtime/supervisor/decider.c runtime/supervisor/decider.h \
   runtime/supervisor/election.c runtime/supervisor/election.h runtime/supervisor/held_map.c \
   runtime/supervisor/held_map.h runtime/supervisor/grants.c \
   runtime/supervisor/grants.h runtime/supervisor/refill.c runtime/supervisor/refill.h \
@@ -126,11 +127,11 @@ tests_unit_supervisor_election_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SOD
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \
-  runtime/supervisor/new_backup.c
+  runtime/supervisor/decider.c runtime/supervisor/new_backup.c
 tests_unit_supervisor_new_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_new_backup_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_refill_SOURCES = tests/unit/supervisor_refill.c tests/unit/unit.h \
-  runtime/supervisor/refill.c
+  runtime/supervisor/decider.c runtime/supervisor/refill.c
 tests_unit_supervisor_refill_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_refill_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_shadows_SOURCES = tests/unit/supervisor_shadows.c tests/unit/unit.h \

@@ -3,6 +3,7 @@
 #include "new_backup.h"
 
 #include "coordinator.h"
+#include "decider.h"
 #include "life_events.h"
 #include "managers.h"
 #include "owner_map.h"
@@ -95,21 +96,6 @@ static bool is_making(const struct owner_place *row) {
     return row->backup != SHADOW_NONE && !row->whole;
 }
 
-/* To who decides; the sender knows that it may be lost. */
-static void say(struct supervisor *s, unsigned type, control_heard *heard, uint32_t owner,
-                uint64_t epoch, const void *word, size_t len) {
-    struct control_said m = {.node = s->node_id,
-                             .type = type,
-                             .manager = owner,
-                             .aux = epoch,
-                             .payload = word,
-                             .len = len};
-    if (control_decides(s))
-        heard(s, &m);
-    else
-        control_copy(s, type, owner, epoch, word, len);
-}
-
 /* --- this node --- */
 static void placed_say(struct supervisor *s, uint32_t owner, uint64_t epoch, uint16_t port,
                        const char *why) {
@@ -118,7 +104,7 @@ static void placed_say(struct supervisor *s, uint32_t owner, uint64_t epoch, uin
     size_t n = strnlen(why, OWNER_MAP_WHY);
     memcpy(text, &w, sizeof w);
     memcpy(text + sizeof w, why, n);
-    say(s, MSG_CTL_PLACED, new_backup_placed_heard, owner, epoch, text, sizeof w + n);
+    decider_tell(s, MSG_CTL_PLACED, new_backup_placed_heard, owner, epoch, text, sizeof w + n);
 }
 
 /* The row names a shadow here that has no port yet. */
@@ -143,7 +129,8 @@ static bool here_look(struct supervisor *s, uint32_t owner) {
     /* also when its backup was dropped meanwhile: then these keys are gone, and all are told */
     h->gone = h->gone && row->primary == h->number && row->keys != OWNER_LOST;
     if (h->gone) {
-        say(s, MSG_CTL_PRIMARY_LOST, primary_lost_heard, owner, epoch, h->why, strlen(h->why));
+        decider_tell(s, MSG_CTL_PRIMARY_LOST, primary_lost_heard, owner, epoch, h->why,
+                     strlen(h->why));
         return true;
     }
     if (!is_making(row))
@@ -154,7 +141,7 @@ static bool here_look(struct supervisor *s, uint32_t owner) {
     }
     if (h->copied != epoch)
         return false;
-    say(s, MSG_CTL_WHOLE, new_backup_whole_heard, owner, epoch, NULL, 0);
+    decider_tell(s, MSG_CTL_WHOLE, new_backup_whole_heard, owner, epoch, NULL, 0);
     return true;
 }
 
@@ -418,17 +405,6 @@ void new_backups_look(struct supervisor *s) {
 }
 
 /* --- messages to who decides --- */
-/* The row that they are about, if it is as they say; or NULL. */
-static const struct owner_place *row_of(struct supervisor *s, const struct control_said *m) {
-    const struct owner_place *row =
-        control_decides(s) && s->stage < STAGE_ENDING ? owner_map_next(s, m->manager) : NULL;
-    return row && row->epoch == m->aux ? row : NULL;
-}
-
-static bool is_owner(const struct supervisor *s, uint32_t owner) {
-    return s->new_backups && owner < s->managers && deal_owns(&s->deal, owner);
-}
-
 /* The process of that row is there, and empty. */
 static void anew_begin(struct supervisor *s, uint32_t owner, const struct owner_place *row) {
     struct owner_place to = owner_place_promoted(row);
@@ -443,12 +419,12 @@ static void anew_begin(struct supervisor *s, uint32_t owner, const struct owner_
 int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) {
     struct placed_word w;
     char why[OWNER_MAP_WHY + 1];
-    if (!is_owner(s, m->manager))
+    if (!decider_has_row(s, m))
         return DDICT_EPROTO;
     memcpy(&w, m->payload, sizeof w);
     snprintf(why, sizeof why, "%.*s", (int)(m->len - sizeof w), m->payload + sizeof w);
     text_plain(why);
-    const struct owner_place *row = row_of(s, m);
+    const struct owner_place *row = decider_row(s, m);
     if (!row || !is_making(row) || row->backup_port || row->backup % s->nodes != m->node)
         return 0;
     if (!w.port) {
@@ -466,9 +442,9 @@ int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) 
 
 int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
     char why[192];
-    if (!is_owner(s, m->manager))
+    if (!decider_has_row(s, m))
         return DDICT_EPROTO;
-    const struct owner_place *row = row_of(s, m);
+    const struct owner_place *row = decider_row(s, m);
     if (!row || !is_making(row) || !row->backup_port || row->primary % s->nodes != m->node)
         return 0;
     uint64_t missing = s->new_backups->tries[m->manager].missing, now = timers_now(&s->timers);
@@ -500,11 +476,11 @@ static void keys_lost(struct supervisor *s, const struct control_said *m, const 
 
 int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
     char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 192];
-    if (!is_owner(s, m->manager))
+    if (!decider_has_row(s, m))
         return DDICT_EPROTO;
     snprintf(said, sizeof said, "%.*s", (int)m->len, m->payload);
     text_plain(said);
-    const struct owner_place *row = row_of(s, m);
+    const struct owner_place *row = decider_row(s, m);
     if (!row || row->primary % s->nodes != m->node || row->keys == OWNER_LOST)
         return 0;
     if (row->backup == SHADOW_NONE || !row->whole ||

@@ -2,6 +2,7 @@
 /* refill.c - keys that began anew are read again. */
 #include "refill.h"
 
+#include "decider.h"
 #include "new_backup.h"
 #include "owner_map.h"
 #include <base/error.h>
@@ -60,16 +61,8 @@ static void refilled_say(struct supervisor *s, uint32_t owner) {
     size_t n = strlen(f->why);
     memcpy(text, &f->word, sizeof f->word);
     memcpy(text + sizeof f->word, f->why, n);
-    struct control_said m = {.node = s->node_id,
-                             .type = MSG_CTL_REFILLED,
-                             .manager = owner,
-                             .aux = s->owner_map[owner].epoch,
-                             .payload = text,
-                             .len = sizeof f->word + n};
-    if (control_decides(s))
-        refilled_heard(s, &m);
-    else
-        control_copy(s, m.type, owner, m.aux, text, m.len);
+    decider_tell(s, MSG_CTL_REFILLED, refilled_heard, owner, s->owner_map[owner].epoch, text,
+                 sizeof f->word + n);
 }
 
 /* The child would put items of an older map. What it has not read of other owners is wanted again. */
@@ -186,16 +179,13 @@ bool refill_go(struct supervisor *s) {
 int refilled_heard(struct supervisor *s, const struct control_said *m) {
     struct refilled_word w;
     char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 256], together[64] = "";
-    if (!s->refills || m->manager >= s->managers || !deal_owns(&s->deal, m->manager))
+    if (!s->refills || !decider_has_row(s, m))
         return DDICT_EPROTO;
     memcpy(&w, m->payload, sizeof w);
     snprintf(said, sizeof said, "%.*s", (int)(m->len - sizeof w), m->payload + sizeof w);
     text_plain(said);
-    if (!control_decides(s) || s->stage >= STAGE_ENDING)
-        return 0;
-    const struct owner_place *row = owner_map_next(s, m->manager);
-    if (row->epoch != m->aux || !owner_is_refilling(row->keys) ||
-        row->primary % s->nodes != m->node)
+    const struct owner_place *row = decider_row(s, m);
+    if (!row || !owner_is_refilling(row->keys) || row->primary % s->nodes != m->node)
         return 0;
     if (w.together)
         snprintf(together, sizeof together, " and %u more", w.together);

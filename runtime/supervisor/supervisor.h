@@ -24,7 +24,8 @@
  *                   is said at the end; figures.c: the statistics of all managers
  *     owner_map.c   --replicas: who serves the keys of each owner, and who has their second copy;
  *                   coordinator.c: changes that when a node is lost; held_map.c: what of it
- *                   counts; election.c: who decides; takeover.c: what else goes on there;
+ *                   counts; election.c: who decides; decider.c: what it is told of a row;
+ *                   takeover.c: what else goes on there;
  *                   new_backup.c: a second copy in place of one that is lost; grants.c: leases;
  *                   refill.c, refill_child.c: --refill: lost items are read again
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
