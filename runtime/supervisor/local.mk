@@ -32,7 +32,8 @@ libsupervisor_a_SOURCES = runtime/supervisor/attach_counts.c \
   runtime/supervisor/rendezvous.c runtime/supervisor/rendezvous.h runtime/supervisor/report.c \
   runtime/supervisor/report.h runtime/supervisor/results.c runtime/supervisor/results.h \
   runtime/supervisor/save_child.c runtime/supervisor/save_passes.c \
-  runtime/supervisor/save_passes.h runtime/supervisor/shadows.c runtime/supervisor/shadows.h \
+  runtime/supervisor/save_passes.h runtime/supervisor/shadow_tries.c \
+  runtime/supervisor/shadow_tries.h runtime/supervisor/shadows.c runtime/supervisor/shadows.h \
   runtime/supervisor/signals.c runtime/supervisor/signals.h \
   runtime/supervisor/socket_files.c runtime/supervisor/socket_files.h \
   runtime/supervisor/startup_output.c runtime/supervisor/startup_output.h \
@@ -127,7 +128,7 @@ tests_unit_supervisor_election_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SOD
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \
-  runtime/supervisor/decider.c runtime/supervisor/new_backup.c
+  runtime/supervisor/decider.c runtime/supervisor/new_backup.c runtime/supervisor/shadow_tries.c
 tests_unit_supervisor_new_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_new_backup_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_refill_SOURCES = tests/unit/supervisor_refill.c tests/unit/unit.h \

@@ -8,6 +8,7 @@
 #include "managers.h"
 #include "owner_map.h"
 #include "refill.h"
+#include "shadow_tries.h"
 #include "shadows.h"
 #include <base/error.h>
 #include <base/log.h>
@@ -20,27 +21,12 @@
 
 #define SECOND 1000000000ull
 
-/* At who decides: the tries to make one for an owner. They begin anew with another primary, and when
- * a backup was whole for a while. Times are of our timers. */
-struct tries {
-    uint32_t primary;
-    bool anew; /* to make a process that begins anew; that is over with the first one that starts */
-    unsigned n;
-    unsigned deaths;               /* of the process that served the keys, and they began anew */
-    bool said;                     /* a line of the record has told why one could not be */
-    uint64_t missing;              /* since then there is no whole backup; 0: there is */
-    uint64_t whole;                /* since then there was one, before */
-    uint64_t next;                 /* not before */
-    uint64_t asked;                /* since then its node is to start it */
-    uint8_t *on;                   /* [nodes], tries there; NULL: none */
-    char why[OWNER_MAP_WHY + 128]; /* anew: of the last that failed */
-};
-struct node_load {   /* at who decides, of a node */
-    uint32_t copies; /* of keys, as primary or backup */
-    uint32_t fills;  /* of these, those that are being made there, or from there */
-};
-/* At a node: of an owner. */
-struct here {
+struct second_copy { /* of an owner; times are of our timers */
+    /* at who decides */
+    uint64_t missing; /* since then there is no whole backup; 0: there is */
+    uint64_t whole;   /* since then there was one, before */
+    unsigned deaths;  /* of the process that served the keys, and they began anew */
+    /* at its nodes */
     uint64_t began;  /* epoch for which a shadow was started, or could not be */
     uint64_t copied; /* epoch in which our primary has copied all */
     bool gone;       /* our primary is lost */
@@ -51,9 +37,7 @@ struct new_backups {
     struct supervisor *s;
     struct timer timer;
     bool looking, again;
-    struct tries *tries;    /* [managers] */
-    struct here *here;      /* [managers] */
-    struct node_load *load; /* [nodes] */
+    struct second_copy *of; /* [managers] */
 };
 
 static void look_fire(struct timer *t) {
@@ -68,10 +52,8 @@ int new_backups_init(struct supervisor *s) {
         return -ENOMEM;
     b->s = s;
     b->timer.fire = look_fire;
-    b->tries = calloc(s->managers, sizeof *b->tries);
-    b->here = calloc(s->managers, sizeof *b->here);
-    b->load = calloc(s->nodes, sizeof *b->load);
-    return b->tries && b->here && b->load ? 0 : -ENOMEM;
+    b->of = calloc(s->managers, sizeof *b->of);
+    return b->of ? shadow_tries_init(s) : -ENOMEM;
 }
 
 void new_backups_end(struct supervisor *s) {
@@ -79,17 +61,12 @@ void new_backups_end(struct supervisor *s) {
     if (!b)
         return;
     timer_clear(&s->timers, &b->timer);
-    for (uint32_t i = 0; i < s->managers; i++) {
-        if (b->tries)
-            free(b->tries[i].on);
-        if (b->here)
-            free(b->here[i].why);
-    }
-    free(b->tries);
-    free(b->here);
-    free(b->load);
+    for (uint32_t i = 0; b->of && i < s->managers; i++)
+        free(b->of[i].why);
+    free(b->of);
     free(b);
     s->new_backups = NULL;
+    shadow_tries_end(s);
 }
 
 static bool is_making(const struct owner_place *row) {
@@ -109,7 +86,7 @@ static void placed_say(struct supervisor *s, uint32_t owner, uint64_t epoch, uin
 
 /* The row names a shadow here that has no port yet. */
 static void shadow_look(struct supervisor *s, uint32_t owner, const struct owner_place *row) {
-    struct here *h = &s->new_backups->here[owner];
+    struct second_copy *h = &s->new_backups->of[owner];
     struct local_manager *mgr = shadow_find(s, row->backup);
     if (!mgr && h->began == row->epoch)
         return; /* it could not be, or is lost */
@@ -124,7 +101,7 @@ static void shadow_look(struct supervisor *s, uint32_t owner, const struct owner
 
 static bool here_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
-    struct here *h = &s->new_backups->here[owner];
+    struct second_copy *h = &s->new_backups->of[owner];
     uint64_t epoch = row->epoch;
     /* also when its backup was dropped meanwhile: then these keys are gone, and all are told */
     h->gone = h->gone && row->primary == h->number && row->keys != OWNER_LOST;
@@ -148,13 +125,13 @@ static bool here_look(struct supervisor *s, uint32_t owner) {
 void new_backup_copied(struct supervisor *s, uint32_t owner, uint64_t epoch) {
     if (!s->new_backups)
         return;
-    s->new_backups->here[owner].copied = epoch;
+    s->new_backups->of[owner].copied = epoch;
     new_backups_look(s);
 }
 
 bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
     const struct owner_place *row = s->owner_map ? &s->owner_map[owner] : NULL;
-    struct here *h = row && s->new_backups ? &s->new_backups->here[owner] : NULL;
+    struct second_copy *h = row && s->new_backups ? &s->new_backups->of[owner] : NULL;
     if (!h || s->stage < STAGE_READY || s->stage >= STAGE_ENDING ||
         (!s->opt.refill && (row->backup == SHADOW_NONE || !row->whole)))
         return false;
@@ -168,7 +145,7 @@ bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
 }
 
 bool primary_is_given_up(const struct supervisor *s, uint32_t owner) {
-    const struct here *h = s->new_backups ? &s->new_backups->here[owner] : NULL;
+    const struct second_copy *h = s->new_backups ? &s->new_backups->of[owner] : NULL;
     return h && h->gone && h->number == s->owner_map[owner].primary;
 }
 
@@ -193,117 +170,11 @@ bool node_leave(struct supervisor *s, const char *why) {
     return true;
 }
 
-/* --- who decides: where --- */
-static void load_add(struct supervisor *s, const struct owner_place *row) {
-    struct node_load *load = s->new_backups->load;
-    load[row->primary % s->nodes].copies++;
-    if (row->backup == SHADOW_NONE)
-        return;
-    load[row->backup % s->nodes].copies++;
-    load[row->primary % s->nodes].fills += !row->whole;
-    load[row->backup % s->nodes].fills += !row->whole;
-}
-
-static void load_count(struct supervisor *s) {
-    memset(s->new_backups->load, 0, s->nodes * sizeof *s->new_backups->load);
-    for (uint32_t i = 0; i < s->managers; i++)
-        if (deal_owns(&s->deal, i))
-            load_add(s, owner_map_next(s, i));
-}
-
-/* Few tries there, then few copies, then the next one behind the primary. UINT32_MAX: none; *busy: one
- * that could be has enough to do. */
-static uint32_t node_choose(struct supervisor *s, const struct owner_place *row,
-                            const struct tries *t, bool *busy) {
-    const struct node_load *load = s->new_backups->load;
-    uint32_t best = UINT32_MAX, from = row->primary % s->nodes;
-    for (uint32_t i = 1; i < s->nodes; i++) {
-        uint32_t n = (from + i) % s->nodes;
-        if (coordinator_is_lost(s, n))
-            continue;
-        if (row->keys != OWNER_LOST &&
-            (load[n].fills >= DD_COPIES_AT_ONCE || load[from].fills >= DD_COPIES_AT_ONCE)) {
-            *busy = true;
-            continue;
-        }
-        uint8_t on = t->on ? t->on[n] : 0, least = best < s->nodes && t->on ? t->on[best] : 0;
-        if (best == UINT32_MAX || on < least || (on == least && load[n].copies < load[best].copies))
-            best = n;
-    }
-    return best;
-}
-
-/* --- who decides: the steps --- */
-static void tries_begin(struct tries *t, uint32_t primary, bool anew) {
-    free(t->on);
-    *t = (struct tries){
-        .primary = primary, .missing = t->missing, .deaths = t->deaths, .anew = anew};
-}
-
-static void row_without(struct supervisor *s, uint32_t owner, const char *why) {
-    struct owner_place to = *owner_map_next(s, owner);
-    to.backup = SHADOW_NONE;
-    to.backup_port = 0;
-    to.whole = false;
-    owner_map_change(s, owner, &to, why);
-}
-
-void new_backup_failed(struct supervisor *s, uint32_t owner, const char *why) {
-    struct tries *t = &s->new_backups->tries[owner];
-    const struct owner_place *row = owner_map_next(s, owner);
-    bool anew = row->keys == OWNER_LOST;
-    const char *node = node_name(s, row->backup % s->nodes);
-    char text[OWNER_MAP_WHY + 128];
-    snprintf(text, sizeof text,
-             anew ? "the keys of manager %u cannot begin anew on node %s: %s"
-                  : "no second copy of the keys of manager %u can be made on node %s: %s",
-             owner, node, why);
-    if (t->said)
-        log_info("%s", text);
-    row_without(s, owner, t->said ? NULL : text);
-    t->said = true;
-    if (anew)
-        snprintf(t->why, sizeof t->why, "%s", text);
-}
-
-static void try_begin(struct supervisor *s, uint32_t owner, uint32_t node, uint64_t now) {
-    struct tries *t = &s->new_backups->tries[owner];
-    struct owner_place to = *owner_map_next(s, owner);
-    unsigned shift = t->n < 6 ? t->n : 6;
-    if (!t->on)
-        t->on = calloc(s->nodes, sizeof *t->on);
-    if (t->on)
-        t->on[node]++;
-    t->n++;
-    t->asked = now;
-    t->next = now + (DD_BACKUP_TRY_MS * 1000000ull << shift);
-    log_info("the keys of manager %u %s on node %s", owner,
-             t->anew ? "are to begin anew" : "get a second copy", node_name(s, node));
-    to.backup = shadow_on(&s->deal, owner, node);
-    to.backup_port = 0;
-    to.whole = false;
-    owner_map_change(s, owner, &to, NULL);
-    s->new_backups->load[node].copies++;
-    s->new_backups->load[node].fills++;
-    s->new_backups->load[to.primary % s->nodes].fills++;
-}
-
-/* Its backup is being made: true, that is looked at again. */
-static bool making_look(struct supervisor *s, uint32_t owner, uint64_t now) {
-    struct tries *t = &s->new_backups->tries[owner];
-    if (owner_map_next(s, owner)->backup_port)
-        t->asked = 0;
-    else if (!t->asked) /* another node has asked for it */
-        t->asked = now;
-    else if (now - t->asked > DD_BACKUP_PLACE_MS * 1000000ull)
-        new_backup_failed(s, owner, "its ddictd has not started it");
-    return true;
-}
-
+/* --- who decides --- */
 /* Each node that is there was tried, and none can have them. */
 static void anew_failed(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = owner_map_next(s, owner);
-    const struct tries *t = &s->new_backups->tries[owner];
+    const struct owner_tries *t = &s->shadow_tries->of[owner];
     s->lost_node = row->lost_node;
     supervisor_lost(s, "the keys of manager %u were lost with node %s%s%s", owner,
                     node_name(s, row->lost_node), t->why[0] ? ", and " : ", and no node is left",
@@ -312,59 +183,68 @@ static void anew_failed(struct supervisor *s, uint32_t owner) {
 
 /* Nobody serves its keys: a process that begins anew is made, on one node after the other. */
 static bool anew_look(struct supervisor *s, uint32_t owner, uint64_t now) {
-    struct tries *t = &s->new_backups->tries[owner];
+    struct owner_tries *t = &s->shadow_tries->of[owner];
     const struct owner_place *row = owner_map_next(s, owner);
     bool busy;
     if (t->primary != row->primary || !t->anew)
-        tries_begin(t, row->primary, true);
-    if (row->backup != SHADOW_NONE)
-        return making_look(s, owner, now);
-    uint32_t node = node_choose(s, row, t, &busy);
+        owner_tries_begin(t, row->primary, true);
+    if (row->backup != SHADOW_NONE) {
+        shadow_try_check(s, owner, now);
+        return true;
+    }
+    uint32_t node = shadow_try_node(s, owner, &busy);
     if (node == UINT32_MAX || (t->on && t->on[node] > 0)) {
         anew_failed(s, owner);
         return false;
     }
-    try_begin(s, owner, node, now);
+    shadow_try_begin(s, owner, node, now);
     return true;
 }
 
 void new_backups_decide(struct supervisor *s) {
+    shadow_tries_clear(s);
     for (uint32_t i = 0; s->new_backups && i < s->managers; i++) {
-        free(s->new_backups->tries[i].on);
-        s->new_backups->tries[i] = (struct tries){.n = 0};
+        struct second_copy *c = &s->new_backups->of[i];
+        c->missing = c->whole = 0;
+        c->deaths = 0;
     }
 }
 
 static bool owner_look(struct supervisor *s, uint32_t owner, uint64_t now) {
-    struct tries *t = &s->new_backups->tries[owner];
+    struct owner_tries *t = &s->shadow_tries->of[owner];
+    struct second_copy *c = &s->new_backups->of[owner];
     const struct owner_place *row = owner_map_next(s, owner);
     bool busy = false;
     if (row->keys == OWNER_LOST)
         return anew_look(s, owner, now);
     if (!has_copies(s))
         return false;
-    if (t->primary != row->primary || t->anew)
-        tries_begin(t, row->primary, false);
+    if (t->primary != row->primary || t->anew) {
+        owner_tries_begin(t, row->primary, false);
+        c->whole = 0;
+    }
     if (row->backup != SHADOW_NONE && row->whole) {
-        t->whole = t->missing || !t->whole ? now : t->whole;
-        t->missing = 0;
+        c->whole = c->missing || !c->whole ? now : c->whole;
+        c->missing = 0;
         return false;
     }
-    if (!t->missing && t->whole && now - t->whole > DD_BACKUP_STEADY_MS * 1000000ull)
-        tries_begin(t, row->primary, false);
-    t->missing = t->missing ? t->missing : now;
-    t->whole = 0;
-    if (is_making(row))
-        return making_look(s, owner, now);
+    if (!c->missing && c->whole && now - c->whole > DD_BACKUP_STEADY_MS * 1000000ull)
+        owner_tries_begin(t, row->primary, false);
+    c->missing = c->missing ? c->missing : now;
+    c->whole = 0;
+    if (is_making(row)) {
+        shadow_try_check(s, owner, now);
+        return true;
+    }
     t->asked = 0;
     if (t->n >= DD_BACKUP_TRIES || coordinator_is_lost(s, row->primary % s->nodes))
         return false;
     if (now < t->next)
         return true;
-    uint32_t node = node_choose(s, row, t, &busy);
+    uint32_t node = shadow_try_node(s, owner, &busy);
     if (node == UINT32_MAX)
         return busy;
-    try_begin(s, owner, node, now);
+    shadow_try_begin(s, owner, node, now);
     return true;
 }
 
@@ -373,7 +253,7 @@ static bool all_look(struct supervisor *s) {
     uint64_t now = timers_now(&s->timers);
     bool some = false, decides = control_decides(s);
     if (decides)
-        load_count(s);
+        shadow_tries_count_load(s);
     for (uint32_t i = 0; i < s->managers && !s->lost; i++) {
         if (!deal_owns(&s->deal, i))
             continue;
@@ -428,7 +308,7 @@ int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) 
     if (!row || !is_making(row) || row->backup_port || row->backup % s->nodes != m->node)
         return 0;
     if (!w.port) {
-        new_backup_failed(s, m->manager, why);
+        shadow_try_failed(s, m->manager, why);
         return 0;
     }
     struct owner_place to = *row;
@@ -447,7 +327,7 @@ int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
     const struct owner_place *row = decider_row(s, m);
     if (!row || !is_making(row) || !row->backup_port || row->primary % s->nodes != m->node)
         return 0;
-    uint64_t missing = s->new_backups->tries[m->manager].missing, now = timers_now(&s->timers);
+    uint64_t missing = s->new_backups->of[m->manager].missing, now = timers_now(&s->timers);
     snprintf(why, sizeof why,
              "the keys of manager %u have a second copy again, on node %s, after %llu s",
              m->manager, node_name(s, row->backup % s->nodes),
@@ -460,7 +340,7 @@ int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
 
 /* They are nowhere else. What ended their process may end the next ones, too, for ever: so not often. */
 static void keys_lost(struct supervisor *s, const struct control_said *m, const char *said) {
-    if (s->opt.refill && s->new_backups->tries[m->manager].deaths++ < DD_ANEW_DEATHS) {
+    if (s->opt.refill && s->new_backups->of[m->manager].deaths++ < DD_ANEW_DEATHS) {
         owner_map_lose(s, m->manager, said);
         new_backups_look(s); /* before a copy that was being made is ended: it may serve instead */
         return;

@@ -26,9 +26,6 @@ struct
 int new_backups_init(struct supervisor *s); /* behind owner_map_init(); -ENOMEM */
 /* The map has changed, or who decides, or a new shadow is ready: begin what is to be done. */
 void new_backups_look(struct supervisor *s);
-/* Who decides: the process that is being made, the backup of the row, can not be, or is lost: another is
- * tried. */
-void new_backup_failed(struct supervisor *s, uint32_t owner, const char *why);
 /* We decide from now on: what was tried when we did before is forgotten. */
 void new_backups_decide(struct supervisor *s);
 /* Its primary is of this node, and has copied all to the backup of this epoch. */

@@ -5,6 +5,7 @@
 #include "held_map.h"
 #include "managers.h"
 #include "new_backup.h"
+#include "shadow_tries.h"
 #include "shadows.h"
 #include "startup_output.h"
 #include <base/log.h>
@@ -120,7 +121,7 @@ void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch,
         return;
     }
     if (p->keys == OWNER_LOST) {
-        new_backup_failed(s, owner, why);
+        shadow_try_failed(s, owner, why);
         return;
     }
     snprintf(text, sizeof text, "the keys of manager %u have no second copy %s: %s", owner,

@@ -26,7 +26,8 @@
  *                   coordinator.c: changes that when a node is lost; held_map.c: what of it
  *                   counts; election.c: who decides; decider.c: what it is told of a row;
  *                   takeover.c: what else goes on there;
- *                   new_backup.c: a second copy in place of one that is lost; grants.c: leases;
+ *                   new_backup.c: a second copy in place of one that is lost; shadow_tries.c: on
+ *                   which node it was tried; grants.c: leases;
  *                   refill.c, refill_child.c: --refill: lost items are read again
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
@@ -202,6 +203,7 @@ struct supervisor {
     struct election *election;
     struct coordinator *coordinator;
     struct new_backups *new_backups;
+    struct shadow_tries *shadow_tries;
     struct refills *refills; /* --refill, else NULL: keys that began anew here */
     struct grants *grants;
 

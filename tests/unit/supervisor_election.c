@@ -15,6 +15,7 @@
 #include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
 #include <supervisor/save_passes.h>
+#include <supervisor/shadow_tries.h>
 #include <supervisor/shadows.h>
 #include <supervisor/startup_output.h>
 #include <supervisor/takeover.h>
@@ -188,7 +189,7 @@ void control_stage_tell(struct supervisor *s, uint32_t node) {
 }
 void shadows_look(struct supervisor *s) {
 }
-void new_backup_failed(struct supervisor *s, uint32_t owner, const char *why) {
+void shadow_try_failed(struct supervisor *s, uint32_t owner, const char *why) {
 }
 void new_backups_look(struct supervisor *s) {
 }

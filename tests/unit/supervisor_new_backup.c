@@ -12,6 +12,7 @@
 #include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
 #include <supervisor/refill.h>
+#include <supervisor/shadow_tries.h>
 #include <supervisor/shadows.h>
 
 #include <stdarg.h>
@@ -500,7 +501,7 @@ START_TEST(who_has_begun_and_is_lost_is_one_that_failed) {
     gone[2] = true;
     owner_map_lose(&s, 8, "node n2 is lost");
     uint32_t first = row->backup;
-    new_backup_failed(&s, 8, "it died");
+    shadow_try_failed(&s, 8, "it died");
     ck_assert(is_making(8) && row->backup != first);
     ck_assert_ptr_nonnull(strstr(note, "the keys of manager 8 cannot begin anew on node n"));
     while (is_making(8))

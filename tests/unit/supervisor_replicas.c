@@ -15,6 +15,7 @@
 #include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
 #include <supervisor/save_passes.h>
+#include <supervisor/shadow_tries.h>
 #include <supervisor/shadows.h>
 #include <supervisor/startup_output.h>
 #include <supervisor/status_page.h>
@@ -48,7 +49,7 @@ void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int 
     ck_assert_uint_eq(m->type, SUP_MAP);
     ck_assert_uint_gt(m->count, 1);
 }
-void new_backup_failed(struct supervisor *sup, uint32_t owner, const char *why) {
+void shadow_try_failed(struct supervisor *sup, uint32_t owner, const char *why) {
     tries_failed++;
 }
 void new_backups_look(struct supervisor *sup) {
