@@ -25,6 +25,7 @@ libsupervisor_a_SOURCES = runtime/supervisor/attach_counts.c \
   runtime/supervisor/manager_events.c \
   runtime/supervisor/manager_events.h runtime/supervisor/managers.c \
   runtime/supervisor/managers.h runtime/supervisor/new_backup.c runtime/supervisor/new_backup.h \
+  runtime/supervisor/new_primary.c runtime/supervisor/new_primary.h \
   runtime/supervisor/node_info.c runtime/supervisor/node_info.h \
   runtime/supervisor/options.c runtime/supervisor/options.h runtime/supervisor/places.c \
   runtime/supervisor/places.h runtime/supervisor/record.c runtime/supervisor/record.h \
@@ -128,7 +129,8 @@ tests_unit_supervisor_election_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SOD
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \
-  runtime/supervisor/decider.c runtime/supervisor/new_backup.c runtime/supervisor/shadow_tries.c
+  runtime/supervisor/decider.c runtime/supervisor/new_backup.c runtime/supervisor/new_primary.c \
+  runtime/supervisor/shadow_tries.c
 tests_unit_supervisor_new_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_new_backup_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_refill_SOURCES = tests/unit/supervisor_refill.c tests/unit/unit.h \

@@ -6,6 +6,7 @@
 #include "decider.h"
 #include "life_events.h"
 #include "managers.h"
+#include "new_primary.h"
 #include "owner_map.h"
 #include "refill.h"
 #include "shadow_tries.h"
@@ -25,7 +26,6 @@ struct second_copy { /* of an owner; times are of our timers */
     /* at who decides */
     uint64_t missing; /* since then there is no whole backup; 0: there is */
     uint64_t whole;   /* since then there was one, before */
-    unsigned deaths;  /* of the process that served the keys, and they began anew */
     /* at its nodes */
     uint64_t began;  /* epoch for which a shadow was started, or could not be */
     uint64_t copied; /* epoch in which our primary has copied all */
@@ -53,7 +53,9 @@ int new_backups_init(struct supervisor *s) {
     b->s = s;
     b->timer.fire = look_fire;
     b->of = calloc(s->managers, sizeof *b->of);
-    return b->of ? shadow_tries_init(s) : -ENOMEM;
+    if (!b->of || shadow_tries_init(s) < 0 || new_primaries_init(s) < 0)
+        return -ENOMEM;
+    return 0;
 }
 
 void new_backups_end(struct supervisor *s) {
@@ -67,6 +69,7 @@ void new_backups_end(struct supervisor *s) {
     free(b);
     s->new_backups = NULL;
     shadow_tries_end(s);
+    new_primaries_end(s);
 }
 
 static bool is_making(const struct owner_place *row) {
@@ -171,42 +174,12 @@ bool node_leave(struct supervisor *s, const char *why) {
 }
 
 /* --- who decides --- */
-/* Each node that is there was tried, and none can have them. */
-static void anew_failed(struct supervisor *s, uint32_t owner) {
-    const struct owner_place *row = owner_map_next(s, owner);
-    const struct owner_tries *t = &s->shadow_tries->of[owner];
-    s->lost_node = row->lost_node;
-    supervisor_lost(s, "the keys of manager %u were lost with node %s%s%s", owner,
-                    node_name(s, row->lost_node), t->why[0] ? ", and " : ", and no node is left",
-                    t->why);
-}
-
-/* Nobody serves its keys: a process that begins anew is made, on one node after the other. */
-static bool anew_look(struct supervisor *s, uint32_t owner, uint64_t now) {
-    struct owner_tries *t = &s->shadow_tries->of[owner];
-    const struct owner_place *row = owner_map_next(s, owner);
-    bool busy;
-    if (t->primary != row->primary || !t->anew)
-        owner_tries_begin(t, row->primary, true);
-    if (row->backup != SHADOW_NONE) {
-        shadow_try_check(s, owner, now);
-        return true;
-    }
-    uint32_t node = shadow_try_node(s, owner, &busy);
-    if (node == UINT32_MAX || (t->on && t->on[node] > 0)) {
-        anew_failed(s, owner);
-        return false;
-    }
-    shadow_try_begin(s, owner, node, now);
-    return true;
-}
-
 void new_backups_decide(struct supervisor *s) {
     shadow_tries_clear(s);
+    new_primaries_clear(s);
     for (uint32_t i = 0; s->new_backups && i < s->managers; i++) {
         struct second_copy *c = &s->new_backups->of[i];
         c->missing = c->whole = 0;
-        c->deaths = 0;
     }
 }
 
@@ -216,7 +189,7 @@ static bool owner_look(struct supervisor *s, uint32_t owner, uint64_t now) {
     const struct owner_place *row = owner_map_next(s, owner);
     bool busy = false;
     if (row->keys == OWNER_LOST)
-        return anew_look(s, owner, now);
+        return new_primary_look(s, owner, now);
     if (!has_copies(s))
         return false;
     if (t->primary != row->primary || t->anew) {
@@ -285,17 +258,6 @@ void new_backups_look(struct supervisor *s) {
 }
 
 /* --- messages to who decides --- */
-/* The process of that row is there, and empty. */
-static void anew_begin(struct supervisor *s, uint32_t owner, const struct owner_place *row) {
-    struct owner_place to = owner_place_promoted(row);
-    char why[256];
-    to.keys = OWNER_REFILLING;
-    snprintf(why, sizeof why,
-             "the keys of manager %u begin anew on node %s: they were lost with %s", owner,
-             node_name(s, to.primary % s->nodes), node_name(s, to.lost_node));
-    owner_map_change(s, owner, &to, why);
-}
-
 int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) {
     struct placed_word w;
     char why[OWNER_MAP_WHY + 1];
@@ -314,7 +276,7 @@ int new_backup_placed_heard(struct supervisor *s, const struct control_said *m) 
     struct owner_place to = *row;
     to.backup_port = w.port;
     if (row->keys == OWNER_LOST)
-        anew_begin(s, m->manager, &to);
+        new_primary_begin(s, m->manager, &to);
     else
         owner_map_change(s, m->manager, &to, NULL);
     return 0;
@@ -338,22 +300,6 @@ int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
     return 0;
 }
 
-/* They are nowhere else. What ended their process may end the next ones, too, for ever: so not often. */
-static void keys_lost(struct supervisor *s, const struct control_said *m, const char *said) {
-    if (s->opt.refill && s->new_backups->of[m->manager].deaths++ < DD_ANEW_DEATHS) {
-        owner_map_lose(s, m->manager, said);
-        new_backups_look(s); /* before a copy that was being made is ended: it may serve instead */
-        return;
-    }
-    s->lost_manager = m->manager;
-    s->lost_node = m->node;
-    if (s->opt.refill)
-        supervisor_lost(s, "%s: its keys have begun anew %u times after such a death", said,
-                        DD_ANEW_DEATHS);
-    else
-        supervisor_lost(s, "%s, and there is no second copy of its keys", said);
-}
-
 int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
     char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 192];
     if (!decider_has_row(s, m))
@@ -365,7 +311,7 @@ int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
         return 0;
     if (row->backup == SHADOW_NONE || !row->whole ||
         coordinator_is_lost(s, row->backup % s->nodes)) {
-        keys_lost(s, m, said);
+        new_primary_need(s, m->manager, m->node, said);
         return 0;
     }
     snprintf(why, sizeof why,

@@ -28,7 +28,8 @@
  *                   takeover.c: what else goes on there;
  *                   new_backup.c: a second copy in place of one that is lost; shadow_tries.c: on
  *                   which node it was tried; grants.c: leases;
- *                   refill.c, refill_child.c: --refill: lost items are read again
+ *                   new_primary.c: --refill: keys without a copy begin anew;
+ *                   refill.c, refill_child.c: lost items are read again
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
@@ -204,6 +205,7 @@ struct supervisor {
     struct coordinator *coordinator;
     struct new_backups *new_backups;
     struct shadow_tries *shadow_tries;
+    unsigned *anew_deaths;   /* [managers], new_primary.c */
     struct refills *refills; /* --refill, else NULL: keys that began anew here */
     struct grants *grants;
 
