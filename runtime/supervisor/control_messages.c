@@ -7,6 +7,7 @@
 #include "election.h"
 #include "figures.h"
 #include "freeze.h"
+#include "give_up.h"
 #include "life_events.h"
 #include "new_backup.h"
 #include "owner_map.h"

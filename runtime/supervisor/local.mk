@@ -19,7 +19,7 @@ libsupervisor_a_SOURCES = runtime/supervisor/attach_counts.c \
   runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
   runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/gather.c \
-  runtime/supervisor/gather.h runtime/supervisor/life_events.c \
+  runtime/supervisor/gather.h runtime/supervisor/give_up.c runtime/supervisor/give_up.h runtime/supervisor/life_events.c \
   runtime/supervisor/life_events.h runtime/supervisor/lifecycle.c \
   runtime/supervisor/lifecycle.h runtime/supervisor/lives.c runtime/supervisor/lives.h \
   runtime/supervisor/manager_events.c \
@@ -129,8 +129,8 @@ tests_unit_supervisor_election_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SOD
 tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \
-  runtime/supervisor/decider.c runtime/supervisor/new_backup.c runtime/supervisor/new_primary.c \
-  runtime/supervisor/shadow_tries.c
+  runtime/supervisor/decider.c runtime/supervisor/give_up.c runtime/supervisor/new_backup.c \
+  runtime/supervisor/new_primary.c runtime/supervisor/shadow_tries.c
 tests_unit_supervisor_new_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_new_backup_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_refill_SOURCES = tests/unit/supervisor_refill.c tests/unit/unit.h \

@@ -4,7 +4,7 @@
 
 #include "coordinator.h"
 #include "decider.h"
-#include "life_events.h"
+#include "give_up.h"
 #include "managers.h"
 #include "new_primary.h"
 #include "owner_map.h"
@@ -29,9 +29,6 @@ struct second_copy { /* of an owner; times are of our timers */
     /* at its nodes */
     uint64_t began;  /* epoch for which a shadow was started, or could not be */
     uint64_t copied; /* epoch in which our primary has copied all */
-    bool gone;       /* our primary is lost */
-    uint32_t number; /* ... which was this one */
-    char *why;       /* likewise */
 };
 struct new_backups {
     struct supervisor *s;
@@ -53,7 +50,8 @@ int new_backups_init(struct supervisor *s) {
     b->s = s;
     b->timer.fire = look_fire;
     b->of = calloc(s->managers, sizeof *b->of);
-    if (!b->of || shadow_tries_init(s) < 0 || new_primaries_init(s) < 0)
+    if (!b->of || shadow_tries_init(s) < 0 || new_primaries_init(s) < 0 ||
+        lost_primaries_init(s) < 0)
         return -ENOMEM;
     return 0;
 }
@@ -63,13 +61,12 @@ void new_backups_end(struct supervisor *s) {
     if (!b)
         return;
     timer_clear(&s->timers, &b->timer);
-    for (uint32_t i = 0; b->of && i < s->managers; i++)
-        free(b->of[i].why);
     free(b->of);
     free(b);
     s->new_backups = NULL;
     shadow_tries_end(s);
     new_primaries_end(s);
+    lost_primaries_end(s);
 }
 
 static bool is_making(const struct owner_place *row) {
@@ -106,13 +103,6 @@ static bool here_look(struct supervisor *s, uint32_t owner) {
     const struct owner_place *row = &s->owner_map[owner];
     struct second_copy *h = &s->new_backups->of[owner];
     uint64_t epoch = row->epoch;
-    /* also when its backup was dropped meanwhile: then these keys are gone, and all are told */
-    h->gone = h->gone && row->primary == h->number && row->keys != OWNER_LOST;
-    if (h->gone) {
-        decider_tell(s, MSG_CTL_PRIMARY_LOST, primary_lost_heard, owner, epoch, h->why,
-                     strlen(h->why));
-        return true;
-    }
     if (!is_making(row))
         return false;
     if (row->backup % s->nodes == s->node_id && !row->backup_port) {
@@ -130,47 +120,6 @@ void new_backup_copied(struct supervisor *s, uint32_t owner, uint64_t epoch) {
         return;
     s->new_backups->of[owner].copied = epoch;
     new_backups_look(s);
-}
-
-bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
-    const struct owner_place *row = s->owner_map ? &s->owner_map[owner] : NULL;
-    struct second_copy *h = row && s->new_backups ? &s->new_backups->of[owner] : NULL;
-    if (!h || s->stage < STAGE_READY || s->stage >= STAGE_ENDING ||
-        (!s->opt.refill && (row->backup == SHADOW_NONE || !row->whole)))
-        return false;
-    free(h->why);
-    if (!(h->why = strndup(why, OWNER_MAP_WHY)))
-        return false;
-    h->gone = true;
-    h->number = row->primary;
-    new_backups_look(s);
-    return true;
-}
-
-bool primary_is_given_up(const struct supervisor *s, uint32_t owner) {
-    const struct second_copy *h = s->new_backups ? &s->new_backups->of[owner] : NULL;
-    return h && h->gone && h->number == s->owner_map[owner].primary;
-}
-
-/* All keys that are served here are as a whole elsewhere, or can begin anew there. */
-static bool node_can_leave(const struct supervisor *s) {
-    for (uint32_t i = 0; i < s->managers && !s->opt.refill; i++) {
-        const struct owner_place *row = &s->owner_map[i];
-        if (deal_owns(&s->deal, i) && row->primary % s->nodes == s->node_id &&
-            (row->backup == SHADOW_NONE || !row->whole))
-            return false;
-    }
-    return true;
-}
-
-bool node_leave(struct supervisor *s, const char *why) {
-    if (!s->owner_map || control_decides(s) || s->lost || s->stage < STAGE_READY ||
-        s->stage >= STAGE_ENDING || !node_can_leave(s))
-        return false;
-    s->leaves = true;
-    supervisor_lost(s, "%s: the others go on without node %s", why, s->node);
-    control_done(s); /* nobody awaits our figures */
-    return true;
 }
 
 /* --- who decides --- */
@@ -230,7 +179,7 @@ static bool all_look(struct supervisor *s) {
     for (uint32_t i = 0; i < s->managers && !s->lost; i++) {
         if (!deal_owns(&s->deal, i))
             continue;
-        some |= here_look(s, i);
+        some |= lost_primary_look(s, i) || here_look(s, i);
         some |= s->refills && refill_look(s, i);
         some |= decides && owner_look(s, i, now);
     }
@@ -296,28 +245,6 @@ int new_backup_whole_heard(struct supervisor *s, const struct control_said *m) {
              (unsigned long long)(missing ? (now - missing + SECOND / 2) / SECOND : 0));
     struct owner_place to = *row;
     to.whole = true;
-    owner_map_change(s, m->manager, &to, why);
-    return 0;
-}
-
-int primary_lost_heard(struct supervisor *s, const struct control_said *m) {
-    char said[OWNER_MAP_WHY + 1], why[OWNER_MAP_WHY + 192];
-    if (!decider_has_row(s, m))
-        return DDICT_EPROTO;
-    snprintf(said, sizeof said, "%.*s", (int)m->len, m->payload);
-    text_plain(said);
-    const struct owner_place *row = decider_row(s, m);
-    if (!row || row->primary % s->nodes != m->node || row->keys == OWNER_LOST)
-        return 0;
-    if (row->backup == SHADOW_NONE || !row->whole ||
-        coordinator_is_lost(s, row->backup % s->nodes)) {
-        new_primary_need(s, m->manager, m->node, said);
-        return 0;
-    }
-    snprintf(why, sizeof why,
-             "the keys of manager %u are served by node %s, without a second copy: %s", m->manager,
-             node_name(s, row->backup % s->nodes), said);
-    struct owner_place to = owner_place_promoted(row);
     owner_map_change(s, m->manager, &to, why);
     return 0;
 }

@@ -30,19 +30,10 @@ void new_backups_look(struct supervisor *s);
 void new_backups_decide(struct supervisor *s);
 /* Its primary is of this node, and has copied all to the backup of this epoch. */
 void new_backup_copied(struct supervisor *s, uint32_t owner, uint64_t epoch);
-/* Its primary is of this node, and has no next life; why: "manager 3 on node n1 died (signal 11)".
- * False: there is no whole backup that could take its place. */
-bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why);
-/* So it was, and who decides is told until the map has another. */
-bool primary_is_given_up(const struct supervisor *s, uint32_t owner);
-/* A manager of this node has no next life. Its clients have no other, so the node leaves the
- * dictionary, with them. False: others would not have all keys then, or we decide. */
-bool node_leave(struct supervisor *s, const char *why);
 void new_backups_end(struct supervisor *s);
 
 /* Messages of other nodes to who decides. */
 int new_backup_placed_heard(struct supervisor *s, const struct control_said *m);
 int new_backup_whole_heard(struct supervisor *s, const struct control_said *m);
-int primary_lost_heard(struct supervisor *s, const struct control_said *m);
 
 #endif

@@ -7,9 +7,9 @@
 #include "shadows.h"
 
 #include "freeze.h"
+#include "give_up.h"
 #include "held_map.h"
 #include "life_events.h"
-#include "new_backup.h"
 #include "owner_map.h"
 #include <base/log.h>
 

@@ -27,7 +27,8 @@
  *                   counts; election.c: who decides; decider.c: what it is told of a row;
  *                   takeover.c: what else goes on there;
  *                   new_backup.c: a second copy in place of one that is lost; shadow_tries.c: on
- *                   which node it was tried; grants.c: leases;
+ *                   which node it was tried; give_up.c: a process here has no next
+ *                   life; grants.c: leases;
  *                   new_primary.c: --refill: keys without a copy begin anew;
  *                   refill.c, refill_child.c: lost items are read again
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
@@ -205,8 +206,9 @@ struct supervisor {
     struct coordinator *coordinator;
     struct new_backups *new_backups;
     struct shadow_tries *shadow_tries;
-    unsigned *anew_deaths;   /* [managers], new_primary.c */
-    struct refills *refills; /* --refill, else NULL: keys that began anew here */
+    struct lost_primary *lost_primaries; /* [managers], give_up.c */
+    unsigned *anew_deaths;               /* [managers], new_primary.c */
+    struct refills *refills;             /* --refill, else NULL: keys that began anew here */
     struct grants *grants;
 
     struct control *control; /* NULL on one node */

@@ -7,6 +7,7 @@
 #include <base/shadow.h>
 #include <supervisor/control.h>
 #include <supervisor/coordinator.h>
+#include <supervisor/give_up.h>
 #include <supervisor/life_events.h>
 #include <supervisor/managers.h>
 #include <supervisor/new_backup.h>

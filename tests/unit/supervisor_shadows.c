@@ -4,9 +4,9 @@
 #include "unit.h"
 #include <base/shadow.h>
 #include <supervisor/freeze.h>
+#include <supervisor/give_up.h>
 #include <supervisor/held_map.h>
 #include <supervisor/life_events.h>
-#include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
 #include <supervisor/shadows.h>
 
