@@ -100,7 +100,7 @@ void control_save(struct supervisor *s, uint32_t to, const void *word, size_t le
 void control_freeze(struct supervisor *s, uint32_t to, const void *word, size_t len);
 /* --replicas=2: its backup is to be dropped. */
 void control_drop(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why);
-/* To who decides, of a copy of this owner's keys (new_backup.h). */
+/* To who decides, of this owner's keys (decider.h). */
 void control_copy(struct supervisor *s, unsigned type, uint32_t owner, uint64_t epoch,
                   const void *word, size_t len);
 /* DONE: the record is being written, nodes that gave their figures may go */

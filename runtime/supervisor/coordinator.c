@@ -6,8 +6,8 @@
 #include "election.h"
 #include "held_map.h"
 #include "life_events.h"
-#include "new_backup.h"
 #include "owner_map.h"
+#include "owner_steps.h"
 #include "save_passes.h"
 #include "startup_output.h"
 #include <base/log.h>
@@ -98,7 +98,7 @@ static void lease_over(struct timer *t) {
         struct owner_place to = owner_place_promoted(&p);
         owner_map_change(s, i, &to, why);
     }
-    new_backups_look(s);
+    owner_steps_take(s);
 }
 
 void coordinator_counts(struct supervisor *s) {

@@ -5,7 +5,7 @@
 #include "coordinator.h"
 #include "grants.h"
 #include "life_events.h"
-#include "new_backup.h"
+#include "owner_steps.h"
 #include "takeover.h"
 #include <base/error.h>
 #include <base/log.h>
@@ -102,7 +102,7 @@ static void win(struct supervisor *s) {
     e->since = now_of(s);
     control_decide(s);
     grants_decide(s);
-    new_backups_decide(s);
+    owner_steps_decide(s);
     held_map_decide(s, e->term, &e->best);
     look_again(e, DD_VOTE_AGAIN_MS);
 }
@@ -354,7 +354,7 @@ int map_heard(struct supervisor *s, const struct control_said *m) {
     if (held_map_counts(s, name)) {
         takeover_below(s);
         owner_map_drops_again(s);
-        new_backups_look(s);
+        owner_steps_take(s);
     }
     return 0;
 }
@@ -390,7 +390,7 @@ void election_counts(struct supervisor *s) {
     for (uint32_t i = 0; i < s->nodes; i++)
         if (control_has_child(s, i))
             takeover_child(s, i);
-    new_backups_look(s);
+    owner_steps_take(s);
 }
 
 /* --- ours --- */

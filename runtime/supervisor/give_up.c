@@ -5,9 +5,9 @@
 #include "coordinator.h"
 #include "decider.h"
 #include "life_events.h"
-#include "new_backup.h"
 #include "new_primary.h"
 #include "owner_map.h"
+#include "owner_steps.h"
 #include <base/error.h>
 #include <base/text.h>
 
@@ -46,7 +46,7 @@ bool primary_give_up(struct supervisor *s, uint32_t owner, const char *why) {
         return false;
     p->gone = true;
     p->number = row->primary;
-    new_backups_look(s);
+    owner_steps_take(s);
     return true;
 }
 

@@ -15,7 +15,8 @@ libsupervisor_a_SOURCES = runtime/supervisor/attach_counts.c \
   runtime/supervisor/election.c runtime/supervisor/election.h runtime/supervisor/held_map.c \
   runtime/supervisor/held_map.h runtime/supervisor/grants.c \
   runtime/supervisor/grants.h runtime/supervisor/refill.c runtime/supervisor/refill.h \
-  runtime/supervisor/refill_child.c runtime/supervisor/refill_child.h runtime/supervisor/owner_map.c runtime/supervisor/owner_map.h \
+  runtime/supervisor/refill_child.c runtime/supervisor/refill_child.h runtime/supervisor/owner_map.c \
+  runtime/supervisor/owner_map.h runtime/supervisor/owner_steps.c runtime/supervisor/owner_steps.h \
   runtime/supervisor/elect.c runtime/supervisor/elect.h runtime/supervisor/figures.c \
   runtime/supervisor/figures.h runtime/supervisor/fork_leases.c runtime/supervisor/fork_leases.h \
   runtime/supervisor/freeze.c runtime/supervisor/freeze.h runtime/supervisor/gather.c \
@@ -130,7 +131,8 @@ tests_unit_supervisor_replicas_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_replicas_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_new_backup_SOURCES = tests/unit/supervisor_new_backup.c tests/unit/unit.h \
   runtime/supervisor/decider.c runtime/supervisor/give_up.c runtime/supervisor/new_backup.c \
-  runtime/supervisor/new_primary.c runtime/supervisor/shadow_tries.c
+  runtime/supervisor/new_primary.c runtime/supervisor/owner_steps.c \
+  runtime/supervisor/shadow_tries.c
 tests_unit_supervisor_new_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_supervisor_new_backup_LDADD = libwire.la libbase.la $(CHECK_LIBS) $(SODIUM_LIBS)
 tests_unit_supervisor_refill_SOURCES = tests/unit/supervisor_refill.c tests/unit/unit.h \

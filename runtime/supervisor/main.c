@@ -17,7 +17,7 @@
 #include "lifecycle.h"
 #include "manager_events.h"
 #include "managers.h"
-#include "new_backup.h"
+#include "owner_steps.h"
 #include "record_writer.h"
 #include "refill.h"
 #include "rendezvous.h"
@@ -122,7 +122,7 @@ static int supervisor_open(void) {
         (s.owner_map && ((e = held_map_init(&s)) < 0 || (e = election_init(&s)) < 0 ||
                          (e = coordinator_init(&s)) < 0)))
         return e;
-    if (s.owner_map && (e = new_backups_init(&s)) < 0)
+    if (s.owner_map && (e = owner_steps_init(&s)) < 0)
         return e;
     if (s.owner_map && s.opt.refill && (e = refill_init(&s)) < 0)
         return e;
@@ -175,7 +175,7 @@ static void supervisor_close(void) {
     tasks_end(&s);
     takeover_end(&s);
     freezes_end(&s);
-    new_backups_end(&s);
+    owner_steps_end(&s);
     refill_end(&s);
     coordinator_end(&s);
     election_end(&s);

@@ -16,6 +16,7 @@
 #include "managers.h"
 #include "new_backup.h"
 #include "owner_map.h"
+#include "owner_steps.h"
 #include "save_passes.h"
 #include "shadows.h"
 #include "supervisor.h"
@@ -76,7 +77,7 @@ static void manager_message(struct local_manager *mgr, const struct sup_msg *m) 
         if (mgr->deaths > 0)
             manager_returned(mgr);
         managers_ready(s);
-        new_backups_look(s);
+        owner_steps_take(s);
         return;
     case SUP_CLIENT_ADDED:
         client_added(mgr, m);

@@ -3,7 +3,7 @@
 #include "new_primary.h"
 
 #include "life_events.h"
-#include "new_backup.h"
+#include "owner_steps.h"
 #include "shadow_tries.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ void new_primaries_clear(struct supervisor *s) {
 void new_primary_need(struct supervisor *s, uint32_t owner, uint32_t node, const char *why) {
     if (s->opt.refill && s->anew_deaths[owner]++ < DD_ANEW_DEATHS) {
         owner_map_lose(s, owner, why);
-        new_backups_look(s); /* before a copy that was being made is ended: it may serve instead */
+        owner_steps_take(s); /* before a copy that was being made is ended: it may serve instead */
         return;
     }
     s->lost_manager = owner;

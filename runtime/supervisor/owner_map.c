@@ -4,7 +4,7 @@
 
 #include "held_map.h"
 #include "managers.h"
-#include "new_backup.h"
+#include "owner_steps.h"
 #include "shadow_tries.h"
 #include "shadows.h"
 #include "startup_output.h"
@@ -83,7 +83,7 @@ void owner_map_set(struct supervisor *s, uint32_t owner, const struct owner_plac
     struct sup_msg m = row_message(s, owner);
     processes_send(s, &m);
     shadows_look(s);
-    new_backups_look(s);
+    owner_steps_take(s);
 }
 
 /* --- changes --- */

@@ -3,8 +3,8 @@
 #include "refill.h"
 
 #include "decider.h"
-#include "new_backup.h"
 #include "owner_map.h"
+#include "owner_steps.h"
 #include <base/error.h>
 #include <base/log.h>
 #include <base/text.h>
@@ -145,7 +145,7 @@ static void child_ended(struct supervisor *s, const uint32_t *owners, unsigned n
     for (unsigned i = 0; i < n && s->refills; i++)
         if (s->refills->of[owners[i]].state == REFILL_READING)
             owner_tried(s, owners[i], n, said);
-    new_backups_look(s);
+    owner_steps_take(s);
 }
 
 bool refill_go(struct supervisor *s) {

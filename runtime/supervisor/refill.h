@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refill.h - with --refill, keys that began anew on a node (new_backup.h) are read again there from the
+ * refill.h - with --refill, keys that began anew on a node (new_primary.h) are read again there from the
  * sources of the sets that they were loaded from, as far as there are any (PROTOCOL 13).
  *
  *     who decides                             the node of the primary

@@ -25,12 +25,11 @@
  *     owner_map.c   --replicas: who serves the keys of each owner, and who has their second copy;
  *                   coordinator.c: changes that when a node is lost; held_map.c: what of it
  *                   counts; election.c: who decides; decider.c: what it is told of a row;
- *                   takeover.c: what else goes on there;
- *                   new_backup.c: a second copy in place of one that is lost; shadow_tries.c: on
- *                   which node it was tried; give_up.c: a process here has no next
- *                   life; grants.c: leases;
- *                   new_primary.c: --refill: keys without a copy begin anew;
- *                   refill.c, refill_child.c: lost items are read again
+ *                   takeover.c: what else goes on there; grants.c: leases
+ *     owner_steps.c what is done after a loss, until the map has it; give_up.c: a process here has
+ *                   no next life; new_backup.c: a second copy in place of one that is lost;
+ *                   new_primary.c: --refill: keys without a copy begin anew; shadow_tries.c: on
+ *                   which node; refill.c, refill_child.c: --refill: lost items are read again
  *     record.c      the lines of the record; record_writer.c: writes them; attach_counts.c: who
  *                   was attached
  *     results.c     --results: the child that writes them; save_passes.c, save_child.c: --save
@@ -204,8 +203,9 @@ struct supervisor {
     struct held_map *held;
     struct election *election;
     struct coordinator *coordinator;
-    struct new_backups *new_backups;
+    struct owner_steps *owner_steps;
     struct shadow_tries *shadow_tries;
+    struct second_copy *second_copies;   /* [managers], new_backup.c */
     struct lost_primary *lost_primaries; /* [managers], give_up.c */
     unsigned *anew_deaths;               /* [managers], new_primary.c */
     struct refills *refills;             /* --refill, else NULL: keys that began anew here */

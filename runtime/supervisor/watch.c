@@ -14,7 +14,7 @@
 
 #include "life_events.h"
 #include "managers.h"
-#include "new_backup.h"
+#include "owner_steps.h"
 #include "shadows.h"
 #include "startup_output.h"
 #include "supervisor.h"
@@ -119,7 +119,7 @@ static void watch_fire(struct timer *t) {
     uint64_t now = timers_now(&s->timers);
     memory_check(s, now);
     shadows_look(s);
-    new_backups_look(s); /* whose own timer may have found no memory */
+    owner_steps_take(s); /* whose own timer may have found no memory */
     for (unsigned i = 0; i < processes_n(s) && s->stage < STAGE_ENDING; i++)
         if (s->local[i].pid > 0)
             manager_check(&s->local[i], now);

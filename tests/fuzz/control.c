@@ -21,8 +21,8 @@
 #include <supervisor/held_map.h>
 #include <supervisor/life_events.h>
 #include <supervisor/lifecycle.h>
-#include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
+#include <supervisor/owner_steps.h>
 #include <supervisor/record_writer.h>
 #include <supervisor/rendezvous.h>
 #include <supervisor/save_passes.h>
@@ -96,7 +96,7 @@ static void ddictd_make(uint32_t node, bool tasks) {
     fuzz_must(attach_counts_init(&s) == 0 && tasks_init(&s) == 0);
     fuzz_must(owner_map_init(&s) == 0 && grants_init(&s) == 0);
     fuzz_must(held_map_init(&s) == 0 && election_init(&s) == 0);
-    fuzz_must(coordinator_init(&s) == 0 && new_backups_init(&s) == 0);
+    fuzz_must(coordinator_init(&s) == 0 && owner_steps_init(&s) == 0);
     fuzz_must(freezes_init(&s) == 0 && figures_init(&s) == 0);
     fuzz_must(control_start(&s, control_message_heard) == 0);
 }
@@ -110,7 +110,7 @@ static void ddictd_end(void) {
     tasks_end(&s);
     freezes_end(&s);
     takeover_end(&s);
-    new_backups_end(&s);
+    owner_steps_end(&s);
     coordinator_end(&s);
     election_end(&s);
     held_map_end(&s);

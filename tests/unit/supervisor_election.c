@@ -12,8 +12,8 @@
 #include <supervisor/held_map.h>
 #include <supervisor/life_events.h>
 #include <supervisor/managers.h>
-#include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
+#include <supervisor/owner_steps.h>
 #include <supervisor/save_passes.h>
 #include <supervisor/shadow_tries.h>
 #include <supervisor/shadows.h>
@@ -191,9 +191,9 @@ void shadows_look(struct supervisor *s) {
 }
 void shadow_try_failed(struct supervisor *s, uint32_t owner, const char *why) {
 }
-void new_backups_look(struct supervisor *s) {
+void owner_steps_take(struct supervisor *s) {
 }
-void new_backups_decide(struct supervisor *s) {
+void owner_steps_decide(struct supervisor *s) {
     ck_assert(control_decides(s) && !s->held->waits);
     began_tries++;
 }

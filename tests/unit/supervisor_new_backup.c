@@ -12,6 +12,7 @@
 #include <supervisor/managers.h>
 #include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
+#include <supervisor/owner_steps.h>
 #include <supervisor/refill.h>
 #include <supervisor/shadow_tries.h>
 #include <supervisor/shadows.h>
@@ -44,7 +45,7 @@ void owner_map_change(struct supervisor *sup, uint32_t owner, const struct owner
     notes += why != NULL;
     if (why)
         snprintf(note, sizeof note, "%s", why);
-    new_backups_look(sup);
+    owner_steps_take(sup);
 }
 void owner_map_lose(struct supervisor *sup, uint32_t owner, const char *how) {
     struct owner_place to = sup->owner_map[owner];
@@ -122,12 +123,12 @@ static void before(void) {
     for (uint32_t m = 0; m < MANAGERS; m++)
         s.owner_map[m] = (struct owner_place){
             .primary = m, .backup = shadow_of(&s.deal, m), .epoch = 1, .whole = true};
-    ck_assert_int_eq(new_backups_init(&s), 0);
-    new_backups_look(&s);
+    ck_assert_int_eq(owner_steps_init(&s), 0);
+    owner_steps_take(&s);
     ck_assert_uint_eq(changes, 0);
 }
 static void after(void) {
-    new_backups_end(&s);
+    owner_steps_end(&s);
     ck_assert_uint_eq(s.timers.n, 0);
     timers_free(&s.timers);
     free(s.owner_map);
@@ -155,7 +156,7 @@ static void node_lose(uint32_t node) {
                                     .backup = SHADOW_NONE,
                                     .epoch = row->epoch + 1};
     }
-    new_backups_look(&s);
+    owner_steps_take(&s);
 }
 
 static int placed(uint32_t owner, uint64_t epoch, uint32_t node, uint16_t port, const char *why) {
@@ -240,7 +241,7 @@ START_TEST(a_node_that_has_no_copies_comes_first) {
                                                   .whole = true};
     s.owner_map[2].backup = SHADOW_NONE;
     s.owner_map[2].whole = false;
-    new_backups_look(&s);
+    owner_steps_take(&s);
     ck_assert_uint_eq(s.owner_map[2].backup, shadow_on(&s.deal, 2, 4));
 }
 END_TEST
@@ -251,7 +252,7 @@ START_TEST(what_is_refused_is_tried_elsewhere_and_not_for_ever) {
     struct owner_place *row = &s.owner_map[8]; /* on node 2 */
     row->backup = SHADOW_NONE;
     row->whole = false;
-    new_backups_look(&s);
+    owner_steps_take(&s);
     while (tried < 3) {
         ck_assert(is_making(8));
         uint32_t node = row->backup % NODES;
@@ -303,7 +304,7 @@ START_TEST(a_node_says_it_until_the_map_has_it) {
     s.node_id = 3;
     struct owner_place *row = &s.owner_map[1];
     *row = (struct owner_place){.primary = 1, .backup = shadow_on(&s.deal, 1, 3), .epoch = 5};
-    new_backups_look(&s);
+    owner_steps_take(&s);
     ck_assert_uint_eq(begun, 1);
     ck_assert_uint_eq(said[MSG_CTL_PLACED], 0); /* it is not ready */
     started.ready = true;
@@ -312,14 +313,14 @@ START_TEST(a_node_says_it_until_the_map_has_it) {
     ck_assert_uint_eq(begun, 1);
     row->backup_port = 77;
     row->epoch++;
-    new_backups_look(&s);
+    owner_steps_take(&s);
     ck_assert_uint_eq(s.timers.n, 0);
     s.owner_map[3].whole = false; /* ours, by another node */
     new_backup_copied(&s, 3, s.owner_map[3].epoch);
     wait_ms(3 * DD_BACKUP_LOOK_MS);
     ck_assert_uint_ge(said[MSG_CTL_WHOLE], 2);
     s.owner_map[3].whole = true;
-    new_backups_look(&s);
+    owner_steps_take(&s);
     ck_assert_uint_eq(s.timers.n, 0);
     ck_assert_uint_eq(changes, 0);
 }
@@ -331,7 +332,7 @@ START_TEST(one_that_can_not_be_started_is_refused_once) {
     s.node_id = 3;
     s.owner_map[1] =
         (struct owner_place){.primary = 1, .backup = shadow_on(&s.deal, 1, 3), .epoch = 5};
-    new_backups_look(&s);
+    owner_steps_take(&s);
     wait_ms(3 * DD_BACKUP_LOOK_MS);
     ck_assert_uint_eq(begun, 1);
     ck_assert_uint_eq(said[MSG_CTL_PLACED], 1);
@@ -360,14 +361,14 @@ START_TEST(a_primary_that_is_gone_is_told_of_until_another_serves) {
     ck_assert(primary_give_up(&s, 6, "manager 6 died"));
     ck_assert(said[MSG_CTL_PRIMARY_LOST] == 1 && said_epoch == 1);
     s.owner_map[6] = (struct owner_place){.primary = 6, .backup = SHADOW_NONE, .epoch = 2};
-    new_backups_look(&s); /* its backup was dropped before that was heard */
+    owner_steps_take(&s); /* its backup was dropped before that was heard */
     ck_assert(said[MSG_CTL_PRIMARY_LOST] == 2 && said_epoch == 2);
     s.owner_map[6].primary = shadow_on(&s.deal, 6, 3);
     s.owner_map[6].epoch = 3;
-    new_backups_look(&s);
+    owner_steps_take(&s);
     s.owner_map[6].primary = 6; /* another one with this number */
     s.owner_map[6].epoch = 9;
-    new_backups_look(&s);
+    owner_steps_take(&s);
     ck_assert_uint_eq(said[MSG_CTL_PRIMARY_LOST], 2);
 }
 END_TEST
@@ -394,7 +395,7 @@ static void one_copy(void) {
         s.owner_map[m].backup = SHADOW_NONE;
         s.owner_map[m].whole = false;
     }
-    new_backups_look(&s);
+    owner_steps_take(&s);
     ck_assert_uint_eq(changes, 0); /* nobody makes second copies */
 }
 
@@ -448,10 +449,10 @@ START_TEST(who_decides_again_tries_again) {
     decides = false; /* others do meanwhile, and have tried the other two */
     row->backup = SHADOW_NONE;
     row->epoch += 4;
-    new_backups_look(&s);
+    owner_steps_take(&s);
     decides = true;
-    new_backups_decide(&s);
-    new_backups_look(&s);
+    owner_steps_decide(&s);
+    owner_steps_take(&s);
     for (unsigned i = 0; i < 4; i++) {
         ck_assert(is_making(8) && lost == 0);
         ck_assert_int_eq(placed(8, row->epoch, row->backup % NODES, 0, "no room"), 0);

@@ -16,6 +16,7 @@
 #include <supervisor/managers.h>
 #include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
+#include <supervisor/owner_steps.h>
 #include <supervisor/save_passes.h>
 #include <supervisor/shadows.h>
 
@@ -66,7 +67,7 @@ void arena_view_unmap(struct arena_view *a) {
 }
 void shadow_forget(struct local_manager *of) {
 }
-void new_backups_look(struct supervisor *sup) {
+void owner_steps_take(struct supervisor *sup) {
 }
 void new_backup_copied(struct supervisor *sup, uint32_t owner, uint64_t epoch) {
 }

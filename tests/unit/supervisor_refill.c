@@ -7,8 +7,8 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/shadow.h>
-#include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
+#include <supervisor/owner_steps.h>
 #include <supervisor/refill.h>
 
 #include <errno.h>
@@ -56,7 +56,7 @@ const char *node_name(const struct supervisor *sup, uint32_t id) {
     snprintf(name[n], sizeof name[n], "n%u", id);
     return name[n];
 }
-void new_backups_look(struct supervisor *sup) {
+void owner_steps_take(struct supervisor *sup) {
     looked++;
 }
 int refill_child_begin(struct supervisor *sup, const uint32_t *owners, unsigned n,

@@ -12,8 +12,8 @@
 #include <supervisor/held_map.h>
 #include <supervisor/life_events.h>
 #include <supervisor/managers.h>
-#include <supervisor/new_backup.h>
 #include <supervisor/owner_map.h>
+#include <supervisor/owner_steps.h>
 #include <supervisor/save_passes.h>
 #include <supervisor/shadow_tries.h>
 #include <supervisor/shadows.h>
@@ -52,7 +52,7 @@ void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int 
 void shadow_try_failed(struct supervisor *sup, uint32_t owner, const char *why) {
     tries_failed++;
 }
-void new_backups_look(struct supervisor *sup) {
+void owner_steps_take(struct supervisor *sup) {
 }
 void shadows_look(struct supervisor *sup) {
 }

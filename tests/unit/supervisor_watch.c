@@ -4,7 +4,7 @@
 #include <base/clock.h>
 #include <supervisor/life_events.h>
 #include <supervisor/managers.h>
-#include <supervisor/new_backup.h>
+#include <supervisor/owner_steps.h>
 #include <supervisor/shadows.h>
 #include <supervisor/startup_output.h>
 #include <supervisor/watch.h>
@@ -16,7 +16,7 @@ static unsigned shadows, backups;
 void shadows_look(struct supervisor *sup) {
     shadows++;
 }
-void new_backups_look(struct supervisor *sup) {
+void owner_steps_take(struct supervisor *sup) {
     backups++;
 }
 bool process_moves(struct local_manager *mgr, const char *how) {
