@@ -111,7 +111,6 @@ void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_p
 /* --- a backup is given up --- */
 void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch, const char *why) {
     const struct owner_place *p = owner_map_next(s, owner);
-    struct owner_place to = *p;
     char text[OWNER_MAP_WHY + 128];
     if (s->stage >= STAGE_ENDING || p->epoch != epoch || p->backup == SHADOW_NONE)
         return;
@@ -126,15 +125,13 @@ void owner_map_backup_lost(struct supervisor *s, uint32_t owner, uint64_t epoch,
     }
     snprintf(text, sizeof text, "the keys of manager %u have no second copy %s: %s", owner,
              p->whole ? "any more" : "yet", why);
-    to.backup = SHADOW_NONE;
-    to.backup_port = 0;
-    to.whole = false;
+    struct owner_place to = owner_place_alone(p);
     owner_map_change(s, owner, &to, text);
 }
 
 /* --- a primary is gone --- */
 void owner_map_lose(struct supervisor *s, uint32_t owner, const char *how) {
-    struct owner_place to = *owner_map_next(s, owner);
+    struct owner_place to = owner_place_alone(owner_map_next(s, owner));
     char text[OWNER_MAP_WHY + 128];
     if (to.keys == OWNER_LOST)
         return;
@@ -142,9 +139,6 @@ void owner_map_lose(struct supervisor *s, uint32_t owner, const char *how) {
              "the keys of manager %u are lost, and begin anew on another node: %s", owner, how);
     to.keys = OWNER_LOST;
     to.lost_node = to.primary % s->nodes;
-    to.backup = SHADOW_NONE;
-    to.backup_port = 0;
-    to.whole = false;
     owner_map_change(s, owner, &to, text);
 }
 

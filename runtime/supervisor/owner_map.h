@@ -40,14 +40,19 @@ void owner_map_change(struct supervisor *s, uint32_t owner, const struct owner_p
 /* Who decides: nobody serves its keys any more, and they are nowhere else: they are to begin anew. how:
  * of the process, for a sentence. */
 void owner_map_lose(struct supervisor *s, uint32_t owner, const char *how);
-/* The row with its backup as the primary. */
-static inline struct owner_place owner_place_promoted(const struct owner_place *row) {
+/* The row without its backup. */
+static inline struct owner_place owner_place_alone(const struct owner_place *row) {
     struct owner_place to = *row;
-    to.primary = row->backup;
-    to.primary_port = row->backup_port;
     to.backup = SHADOW_NONE;
     to.backup_port = 0;
     to.whole = false;
+    return to;
+}
+/* The row with its backup as the primary. */
+static inline struct owner_place owner_place_promoted(const struct owner_place *row) {
+    struct owner_place to = owner_place_alone(row);
+    to.primary = row->backup;
+    to.primary_port = row->backup_port;
     if (to.keys == OWNER_REFILLING)
         to.keys = OWNER_READ_ON;
     return to;

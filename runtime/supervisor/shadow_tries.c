@@ -119,14 +119,6 @@ void shadow_try_check(struct supervisor *s, uint32_t owner, uint64_t now) {
         shadow_try_failed(s, owner, "its ddictd has not started it");
 }
 
-static void row_without(struct supervisor *s, uint32_t owner, const char *why) {
-    struct owner_place to = *owner_map_next(s, owner);
-    to.backup = SHADOW_NONE;
-    to.backup_port = 0;
-    to.whole = false;
-    owner_map_change(s, owner, &to, why);
-}
-
 void shadow_try_failed(struct supervisor *s, uint32_t owner, const char *why) {
     struct owner_tries *t = &s->shadow_tries->of[owner];
     const struct owner_place *row = owner_map_next(s, owner);
@@ -139,7 +131,8 @@ void shadow_try_failed(struct supervisor *s, uint32_t owner, const char *why) {
              owner, node, why);
     if (t->said)
         log_info("%s", text);
-    row_without(s, owner, t->said ? NULL : text);
+    struct owner_place to = owner_place_alone(row);
+    owner_map_change(s, owner, &to, t->said ? NULL : text);
     t->said = true;
     if (anew)
         snprintf(t->why, sizeof t->why, "%s", text);
