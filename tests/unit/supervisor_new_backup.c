@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* supervisor_new_backup.c - where a second copy is made in place of one that is lost, step by step:
- * six nodes with two managers each, of which we are node 0. */
+/* supervisor_new_backup.c - what is done after a loss, step by step (owner_steps.h): a second copy is
+ * made, a primary is given up, keys begin anew. Six nodes with two managers each, of which we are node
+ * 0. */
 #include "unit.h"
 #include <base/clock.h>
 #include <base/error.h>
