@@ -330,7 +330,7 @@ def a_loaded_set_is_read_again():
                 a.does("freeze")
             d.lose(who)
             d.is_lost(a, mine, who)  # it has waited until all was read
-            check(any(re.search(r"[1-9]\d+ items of 1 sets were read again", t) for t in d.said()), "%r" % d.said())
+            check(any(re.search(r"has read again [1-9]\d+ items of 1 data set in", t) for t in d.said()), "%r" % d.said())
             files_of(d, 3, folder, files)
             second = d.left()[0] if shadows_of(d.nodes[3].proc.pid) else next(i for i in d.left() if shadows_of(d.nodes[i].proc.pid))
             d.lose(second)
@@ -348,8 +348,8 @@ def a_source_that_has_changed_is_not_read_again():
                 f.write(b"more")
         d.lose(1)
         d.wait_refilled(1)
-        said = [t for t in d.said() if "were read again" in t]
-        check(len(said) == 1 and "0 items of 0 sets" in said[0] and "f002: it has changed since it was loaded" in said[0], "%r" % said)
+        said = [t for t in d.said() if "has read again" in t]
+        check(len(said) == 1 and "0 items of 0 data sets" in said[0] and "f002: it has changed since it was loaded" in said[0], "%r" % said)
         d.end()
 
 
@@ -573,7 +573,7 @@ def a_source_that_is_away_for_a_moment_is_read_again():
         wait_for("a first try", lambda: any("it is tried again in 5 s" in d.nodes[i].stderr() for i in d.left()), 30, pace=0.05)
         os.rename(os.path.join(folder, "away"), os.path.join(folder, "in"))
         d.wait_refilled(1)
-        said = [t for t in d.said() if "were read again" in t]
+        said = [t for t in d.said() if "has read again" in t]
         check(len(said) == 1 and said[0].endswith("; what no set has is lost"), "%r" % said)
         files_of(d, 2, folder, files)
         d.end()
