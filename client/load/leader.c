@@ -44,7 +44,7 @@ static struct leader {
     uint64_t shown, began;
     uint64_t todo, need;
     struct peer *peers; /* [workers] */
-    struct taken taken;
+    struct claim claim;
     bool complete; /* the set is in the dictionary; atomic */
     bool begun;    /* an item was put, so a later try will continue this one */
     /* the set is there, but not all that was lost of it meanwhile could be read again */
@@ -129,7 +129,7 @@ static int call_run(int (*run)(void)) {
 
 static int sources_identify(void) {
     int rc = sources_look();
-    return rc < 0 ? rc : take_id();
+    return rc < 0 ? rc : load_id_make();
 }
 
 /* --- keys that were lost with a node --- */
@@ -160,8 +160,8 @@ static bool losses_grew(void) {
 }
 
 /* A node may be lost while another process is waited for. */
-static int load_take(void) {
-    int rc = take_load(&lead.taken, &lead.found);
+static int claim_and_clear(void) {
+    int rc = load_claim(&lead.claim, &lead.found);
     if (rc == 0 && the_load.refills)
         rc = losses_look();
     return rc == 0 && the_load.losses > 0 ? tries_forget() : rc;
@@ -388,7 +388,7 @@ static int call_complete(int (*run)(void)) {
  * complete. */
 static int tries_tidy(void) {
     int rc = 0;
-    for (int64_t try = lead.taken.try; try >= 0; try--) {
+    for (int64_t try = lead.claim.try; try >= 0; try--) {
         char who[256], run[LOAD_RUN_CAP] = "";
         unsigned workers = 0;
         if (state_text(the_load.id, "run", try, who, sizeof who) < 0)
@@ -422,9 +422,9 @@ static int tries_tidy(void) {
     for (int64_t n = 0; the_load.refills && n < LOAD_MARKS && rc >= 0; n++)
         rc = state_del(the_load.id, "begun", n, -1);
     if (rc >= 0)
-        rc = state_del(lead.taken.name, "set", -1, -1);
+        rc = state_del(lead.claim.name, "set", -1, -1);
     /* delete the first try last: while it is there no other process begins */
-    for (int64_t try = lead.taken.try; try >= 0 && rc >= 0; try--)
+    for (int64_t try = lead.claim.try; try >= 0 && rc >= 0; try--)
         rc = state_del(the_load.id, "run", try, -1);
     return rc;
 }
@@ -528,7 +528,8 @@ static int load_all(void) {
     if (rc == 0 && the_load.refills)
         rc = call_run(losses_look);
     if (rc == 0)
-        rc = call_run(load_take); /* may have to wait for another process, or for a lost key */
+        rc =
+            call_run(claim_and_clear); /* may have to wait for another process, or for a lost key */
     lead.begun = the_load.continued;
     if (rc == 1) {
         if ((rc = call_run(set_repair)) < 0)
@@ -594,7 +595,7 @@ int leader_run(void) {
         else if (lead.begun)
             beat_say("failed %.900s", why);
         else
-            take_back(&lead.taken); /* nothing was read, so no trace of this try is needed */
+            load_release(&lead.claim); /* nothing was read, so no trace of this try is needed */
         /* a flag alone; it orders nothing */
         __atomic_store_n(&the_load.stopped, 1, __ATOMIC_RELAXED);
         rc = 1;

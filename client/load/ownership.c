@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-int take_id(void) {
+int load_id_make(void) {
     XXH3_state_t *h = XXH3_createState();
     char stamp[256];
     int rc = !h ? dd_error(-ENOMEM, "out of memory") : 0;
@@ -95,9 +95,9 @@ static void wait_say(const char *node, bool *said) {
 }
 
 /* Whether the try of another process has ended: 1, 0: not yet, or negative. */
-static int try_over(struct taken *t, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
+static int try_over(struct claim *c, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
     char who[256], run[LOAD_RUN_CAP] = "", node[128] = "";
-    int rc = state_text(the_load.id, "run", t->try, who, sizeof who);
+    int rc = state_text(the_load.id, "run", c->try, who, sizeof who);
     if (rc == DDICT_ENOKEY)
         return 0; /* deleted just now: the next turn finds out */
     if (rc < 0)
@@ -105,7 +105,7 @@ static int try_over(struct taken *t, char last[LOAD_ERROR_MAX], uint64_t *since,
     sscanf(who, "%16s %127s", run, node);
     rc = run_over(run, last, since);
     if (rc == 1)
-        strcpy(t->over, run);
+        strcpy(c->over, run);
     if (rc == 0)
         wait_say(node, said);
     return rc;
@@ -113,39 +113,39 @@ static int try_over(struct taken *t, char last[LOAD_ERROR_MAX], uint64_t *since,
 
 /* Whether the run that has the set's name has ended, as run_over(). Of this load it has if it made the
  * try before ours; with --refill that may have been lost, and the run goes on. */
-static int owner_over(const struct taken *t, const char *run, bool same, char last[LOAD_ERROR_MAX],
+static int owner_over(const struct claim *c, const char *run, bool same, char last[LOAD_ERROR_MAX],
                       uint64_t *since) {
-    return same && (!the_load.refills || strcmp(run, t->over) == 0) ? 1
+    return same && (!the_load.refills || strcmp(run, c->over) == 0) ? 1
                                                                     : run_over(run, last, since);
 }
 
 /* Claim the set's name, unless another load that still runs has it; a run of this load is waited for.
  * 0 or negative. */
-static int name_take(struct taken *t, bool *said) {
+static int name_claim(struct claim *c, bool *said) {
     char mine[256], who[256], id[LOAD_ID_CAP], run[LOAD_RUN_CAP], node[128],
         first[LOAD_ERROR_MAX] = "", last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
     XXH128_hash_t hash = XXH3_128bits(the_load.set, strlen(the_load.set));
-    snprintf(t->name, sizeof t->name, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64,
+    snprintf(c->name, sizeof c->name, "%016" PRIx64 "%016" PRIx64, (uint64_t)hash.high64,
              (uint64_t)hash.low64);
     snprintf(mine, sizeof mine, "%s %s %s", the_load.id, the_load.run, the_load.info.node);
     for (;;) {
-        int rc = state_put(t->name, "set", -1, -1, mine, strlen(mine),
+        int rc = state_put(c->name, "set", -1, -1, mine, strlen(mine),
                            DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
         if (rc != DDICT_EEXISTS)
             return rc;
         *id = *run = *node = 0;
-        rc = state_text(t->name, "set", -1, who, sizeof who);
+        rc = state_text(c->name, "set", -1, who, sizeof who);
         if (rc == DDICT_ENOKEY)
             continue;
         if (rc < 0)
             return rc;
         sscanf(who, "%32s %16s %127s", id, run, node);
         bool same = strcmp(id, the_load.id) == 0;
-        rc = owner_over(t, run, same, last, &since);
+        rc = owner_over(c, run, same, last, &since);
         if (rc != 0)
             return rc < 0 ? rc
-                          : state_put(t->name, "set", -1, -1, mine, strlen(mine),
+                          : state_put(c->name, "set", -1, -1, mine, strlen(mine),
                                       DDICT_TAG(LOAD_TAG_STR));
         if (same)
             wait_say(node, said);
@@ -161,53 +161,52 @@ static int name_take(struct taken *t, bool *said) {
     }
 }
 
-/* 0: we own the load; 1: another process has completed it; negative. */
-int take_load(struct taken *t, struct set_found *found) {
+int load_claim(struct claim *c, struct set_found *found) {
     char mine[256], last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
     bool said = false;
     int rc = 0;
     snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(),
              the_load.workers);
-    for (t->try = 0; rc == 0;) {
+    for (c->try = 0; rc == 0;) {
         rc = set_judge(found);
         if (rc == 0)
-            rc = state_put(the_load.id, "run", t->try, -1, mine, strlen(mine),
+            rc = state_put(the_load.id, "run", c->try, -1, mine, strlen(mine),
                            DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
         else
             break;
         if (rc == 0) { /* another process may have completed the load since set_judge() */
-            rc = name_take(t, &said);
+            rc = name_claim(c, &said);
             if (rc == 0 && (rc = set_judge(found)) != 0)
-                state_del(t->name, "set", -1, -1);
+                state_del(c->name, "set", -1, -1);
             if (rc != 0)
-                state_del(the_load.id, "run", t->try, -1);
-            the_load.continued = t->try > 0;
-            t->mine = rc == 0;
+                state_del(the_load.id, "run", c->try, -1);
+            the_load.continued = c->try > 0;
+            c->mine = rc == 0;
             return rc;
         }
         if (rc != DDICT_EEXISTS)
             return rc;
-        rc = try_over(t, last, &since, &said);
+        rc = try_over(c, last, &since, &said);
         if (rc == 1) {
-            t->try++;
+            c->try++;
             *last = 0;
             since = 0;
             rc = 0;
         } else if (rc == 0) {
             rc = turn_wait();
             if (state_has(the_load.id, "run", 0) == 0)
-                t->try = 0; /* the other process has completed the load and deleted its keys */
+                c->try = 0; /* the other process has completed the load and deleted its keys */
         }
     }
     return rc;
 }
 
-void take_back(const struct taken *t) {
+void load_release(const struct claim *c) {
     state_del(the_load.run, "stop", -1, -1);
-    if (t->mine) {
-        state_del(t->name, "set", -1, -1);
-        state_del(the_load.id, "run", t->try, -1);
+    if (c->mine) {
+        state_del(c->name, "set", -1, -1);
+        state_del(the_load.id, "run", c->try, -1);
     }
     state_del(the_load.run, NULL, -1, -1);
 }

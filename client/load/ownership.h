@@ -6,7 +6,7 @@
 #include "load.h"
 #include "set.h"
 
-struct taken {
+struct claim {
     int64_t try;
     char name[LOAD_ID_CAP];  /* of the set, hashed */
     bool mine;               /* the try and the name are ours */
@@ -14,11 +14,11 @@ struct taken {
 };
 /* Make the_load.id out of what was asked for and of the sources' stamps. 0 or a negative code with
  * the sentence set. */
-int take_id(void);
-/* Take the load, after waiting for any other process that loads the same. 0: it is ours; 1: another
+int load_id_make(void);
+/* Claim the load, after waiting for any other process that loads the same. 0: it is ours; 1: another
  * process has completed it, and *found is its set; or a negative code with the sentence set. */
-int take_load(struct taken *t, struct set_found *found);
+int load_claim(struct claim *c, struct set_found *found);
 /* Give the load back: nothing of it has been put. */
-void take_back(const struct taken *t);
+void load_release(const struct claim *c);
 
 #endif

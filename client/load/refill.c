@@ -324,7 +324,7 @@ static int sources_check(const struct lost_set *l) {
     int rc = sources_look();
     if (rc < 0 || is_folder())
         return rc;
-    rc = take_id();
+    rc = load_id_make();
     if (rc == 0 && (!id || strcmp(id, the_load.id) != 0))
         rc = dd_error(-ESTALE, "%s%s has changed since it was loaded", the_load.o->sources[0],
                       the_load.o->nsources > 1 ? ", or another source," : "");
