@@ -54,7 +54,7 @@ static int set_judge(struct set_found *found) {
         return rc < 0 ? rc : 0;
     if (strcmp(found->id, the_load.id) == 0)
         return 1;
-    if (found->over)
+    if (found->is_incomplete)
         return dd_error(DDICT_EEXISTS,
                         "the set \"%s\" is being replaced or removed, or that was broken off; "
                         "--replace loads it, `ddict rm --set` removes it",
@@ -73,7 +73,7 @@ static int turn_wait(void) {
 
 /* Whether another run has ended: 1, 0: not yet, or negative. last: its last beat; since: when that
  * changed. */
-static int run_over(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since) {
+static int run_ended(const char *run, char last[LOAD_ERROR_MAX], uint64_t *since) {
     char text[LOAD_ERROR_MAX] = "", word[16] = "";
     int rc = state_text(run, NULL, -1, text, sizeof text);
     if (rc < 0 && rc != DDICT_ENOKEY)
@@ -95,7 +95,7 @@ static void wait_say(const char *node, bool *said) {
 }
 
 /* Whether the try of another process has ended: 1, 0: not yet, or negative. */
-static int try_over(struct claim *c, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
+static int try_ended(struct claim *c, char last[LOAD_ERROR_MAX], uint64_t *since, bool *said) {
     char who[256], run[LOAD_RUN_CAP] = "", node[128] = "";
     int rc = state_text(the_load.id, "run", c->try, who, sizeof who);
     if (rc == DDICT_ENOKEY)
@@ -103,20 +103,22 @@ static int try_over(struct claim *c, char last[LOAD_ERROR_MAX], uint64_t *since,
     if (rc < 0)
         return rc;
     sscanf(who, "%16s %127s", run, node);
-    rc = run_over(run, last, since);
+    rc = run_ended(run, last, since);
     if (rc == 1)
-        strcpy(c->over, run);
+        strcpy(c->previous_run, run);
     if (rc == 0)
         wait_say(node, said);
     return rc;
 }
 
-/* Whether the run that has the set's name has ended, as run_over(). Of this load it has if it made the
- * try before ours; with --refill that may have been lost, and the run goes on. */
-static int owner_over(const struct claim *c, const char *run, bool same, char last[LOAD_ERROR_MAX],
-                      uint64_t *since) {
-    return same && (!the_load.refills || strcmp(run, c->over) == 0) ? 1
-                                                                    : run_over(run, last, since);
+/* Whether the run that has the set's name has ended, as run_ended(). A run of this same load has, because
+ * we own the latest try. With --refill that is certain only of the run whose try came before ours: the
+ * key of another's try may be lost while it runs, so its beat decides. */
+static int name_holder_ended(const struct claim *c, const char *run, bool same,
+                             char last[LOAD_ERROR_MAX], uint64_t *since) {
+    if (same && (!the_load.refills || strcmp(run, c->previous_run) == 0))
+        return 1;
+    return run_ended(run, last, since);
 }
 
 /* Claim the set's name, unless another load that still runs has it; a run of this load is waited for.
@@ -142,7 +144,7 @@ static int name_claim(struct claim *c, bool *said) {
             return rc;
         sscanf(who, "%32s %16s %127s", id, run, node);
         bool same = strcmp(id, the_load.id) == 0;
-        rc = owner_over(c, run, same, last, &since);
+        rc = name_holder_ended(c, run, same, last, &since);
         if (rc != 0)
             return rc < 0 ? rc
                           : state_put(c->name, "set", -1, -1, mine, strlen(mine),
@@ -187,7 +189,7 @@ int load_claim(struct claim *c, struct set_found *found) {
         }
         if (rc != DDICT_EEXISTS)
             return rc;
-        rc = try_over(c, last, &since, &said);
+        rc = try_ended(c, last, &since, &said);
         if (rc == 1) {
             c->try++;
             *last = 0;

@@ -8,9 +8,9 @@
 
 struct claim {
     int64_t try;
-    char name[LOAD_ID_CAP];  /* of the set, hashed */
-    bool mine;               /* the try and the name are ours */
-    char over[LOAD_RUN_CAP]; /* of another process, which has ended: it made try - 1 */
+    char name[LOAD_ID_CAP];          /* of the set, hashed */
+    bool mine;                       /* the try and the name are ours */
+    char previous_run[LOAD_RUN_CAP]; /* of another process, which has ended: it made try - 1 */
 };
 /* Make the_load.id out of what was asked for and of the sources' stamps. 0 or a negative code with
  * the sentence set. */

@@ -183,7 +183,7 @@ static int head_read(struct lost_set *l) {
 }
 
 /* It is being replaced or removed: what is lost of its description stays so. */
-static bool is_over(const struct lost_set *l) {
+static bool is_incomplete(const struct lost_set *l) {
     const char *load = json_string_value(json_object_get(l->head, "load"));
     return load && *load == 0;
 }
@@ -201,7 +201,7 @@ static void head_judge(struct lost_set *l) {
         l->time = json_integer_value(json_object_get(how, "time"));
     if (once)
         set_failed(l, once);
-    if (is_over(l))
+    if (is_incomplete(l))
         set_failed(l, "it is being replaced or removed, or that was broken off");
     l->is_final = l->why[0] != 0;
 }
@@ -515,7 +515,7 @@ static int set_find(struct lost_set *l, const char *only) {
     }
     if (rc == 1) {
         head_judge(l);
-        if (!is_over(l) && (!only || strcmp(l->name, only) == 0))
+        if (!is_incomplete(l) && (!only || strcmp(l->name, only) == 0))
             rc = set_describe(l);
     }
     if (rc < 0)

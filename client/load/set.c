@@ -578,7 +578,7 @@ int set_look(const char *name, struct set_found *found) {
     if (rc == 1) {
         const char *load = json_string_value(json_object_get(o, "load"));
         snprintf(found->id, sizeof found->id, "%s", load ? load : "");
-        found->over = load && *load == 0;
+        found->is_incomplete = load && *load == 0;
         const char *why = why_once(json_object_get(o, "refill"));
         snprintf(found->once, sizeof found->once, "%s", why ? why : "");
         found->items = (uint64_t)json_integer_value(json_object_get(o, "items"));

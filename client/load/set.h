@@ -24,9 +24,9 @@ struct json_t *text_json(const void *text, size_t len);
 struct set_found {
     char id[LOAD_ID_CAP]; /* of its load */
     uint64_t items, bytes;
-    bool over;      /* it is being replaced or removed, or that was broken off */
-    bool lost;      /* there is none, but it may have been lost with nodes */
-    char once[100]; /* with --refill: why it is not read again; "": it is */
+    bool is_incomplete; /* it is being replaced or removed, or that was broken off */
+    bool lost;          /* there is none, but it may have been lost with nodes */
+    char once[100];     /* with --refill: why it is not read again; "": it is */
 };
 /* Look for the set of that name. 1; 0: there is none; or a negative code with the sentence set. */
 int set_look(const char *name, struct set_found *found);
