@@ -48,7 +48,7 @@ int load_id_make(void) {
 
 /* Check whether this load is complete, or its name taken by another. 1: complete; 0: go on; or
  * negative. */
-static int set_judge(struct set_found *found) {
+static int set_check(struct set_found *found) {
     int rc = set_look(the_load.set, found);
     if (rc <= 0 || the_load.o->replace)
         return rc < 0 ? rc : 0;
@@ -163,45 +163,50 @@ static int name_claim(struct claim *c, bool *said) {
     }
 }
 
+/* Our try is there: claim the name, too. Returns as load_claim(). */
+static int try_begin(struct claim *c, struct set_found *found, bool *said) {
+    int rc = name_claim(c, said);
+    /* another process may have completed the load since load_claim() looked */
+    if (rc == 0 && (rc = set_check(found)) != 0)
+        state_del(c->name, "set", -1, -1);
+    if (rc != 0)
+        state_del(the_load.id, "run", c->try, -1);
+    the_load.continued = c->try > 0;
+    c->mine = rc == 0;
+    return rc;
+}
+
 int load_claim(struct claim *c, struct set_found *found) {
     char mine[256], last[LOAD_ERROR_MAX] = "";
     uint64_t since = 0;
     bool said = false;
-    int rc = 0;
     snprintf(mine, sizeof mine, "%s %s %d %u", the_load.run, the_load.info.node, (int)getpid(),
              the_load.workers);
-    for (c->try = 0; rc == 0;) {
-        rc = set_judge(found);
-        if (rc == 0)
-            rc = state_put(the_load.id, "run", c->try, -1, mine, strlen(mine),
-                           DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
-        else
-            break;
-        if (rc == 0) { /* another process may have completed the load since set_judge() */
-            rc = name_claim(c, &said);
-            if (rc == 0 && (rc = set_judge(found)) != 0)
-                state_del(c->name, "set", -1, -1);
-            if (rc != 0)
-                state_del(the_load.id, "run", c->try, -1);
-            the_load.continued = c->try > 0;
-            c->mine = rc == 0;
+    c->try = 0;
+    for (;;) {
+        int rc = set_check(found);
+        if (rc != 0)
             return rc;
-        }
+        rc = state_put(the_load.id, "run", c->try, -1, mine, strlen(mine),
+                       DDICT_NEW | DDICT_TAG(LOAD_TAG_STR));
+        if (rc == 0)
+            return try_begin(c, found, &said);
         if (rc != DDICT_EEXISTS)
             return rc;
         rc = try_ended(c, last, &since, &said);
+        if (rc < 0)
+            return rc;
         if (rc == 1) {
             c->try++;
             *last = 0;
             since = 0;
-            rc = 0;
-        } else if (rc == 0) {
-            rc = turn_wait();
-            if (state_has(the_load.id, "run", 0) == 0)
-                c->try = 0; /* the other process has completed the load and deleted its keys */
+            continue;
         }
+        if ((rc = turn_wait()) < 0)
+            return rc;
+        if (state_has(the_load.id, "run", 0) == 0)
+            c->try = 0; /* the other process has completed the load and deleted its keys */
     }
-    return rc;
 }
 
 void load_release(const struct claim *c) {
