@@ -140,8 +140,8 @@ static int losses_look(void) {
     return n < 0 ? n : 0;
 }
 
-/* What is left of earlier tries may not be all of it: their units are read anew. */
-static int tries_forget(void) {
+/* Clear what earlier tries left, because it may not be all of it: their units are read anew. */
+static int tries_clear(void) {
     int n = state_clear(the_load.id, "run");
     the_load.continued |= n > 0;
     return n < 0 ? n : 0;
@@ -164,7 +164,7 @@ static int claim_and_clear(void) {
     int rc = load_claim(&lead.claim, &lead.found);
     if (rc == 0 && the_load.refills)
         rc = losses_look();
-    return rc == 0 && the_load.losses > 0 ? tries_forget() : rc;
+    return rc == 0 && the_load.losses > 0 ? tries_clear() : rc;
 }
 
 /* --- the plan --- */
@@ -252,7 +252,7 @@ static int plan_get_ready(void) {
     if (rc == 0 && fresh)
         rc = plan_fits();
     if (rc == 0 && the_load.o->replace && the_load.refills)
-        rc = set_forget(the_load.set);
+        rc = set_mark_incomplete(the_load.set);
     if (rc == 0 && fresh) {
         lead.begun = true;
         rc = marks_put();

@@ -334,7 +334,7 @@ static int set_remove_all(const struct load_options *o) {
                                 : "");
         return o->skip ? EXIT_OK : EXIT_NO_KEY;
     }
-    rc = rc < 0 ? rc : set_forget(o->set);
+    rc = rc < 0 ? rc : set_mark_incomplete(o->set);
     rc = rc < 0 ? rc : set_items_remove(o->set, NULL);
     rc = rc < 0 ? rc : set_remove(o->set);
     ddict_detach(the_load.d);

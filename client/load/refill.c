@@ -417,7 +417,7 @@ static int set_read(const struct lost_set *l) {
     }
     load_plan_free(&plan);
     if (the_load.wanted_flags & DDICT_REFILL) /* other sets come */
-        load_forget();
+        error_clear();
     return rc;
 }
 

@@ -596,7 +596,7 @@ static int head_put_alone(const char *name, const char *text) {
     return rc < 0 ? load_error(rc) : 0;
 }
 
-int set_forget(const char *name) {
+int set_mark_incomplete(const char *name) {
     json_t *o;
     int rc = head_read(name, &o);
     if (rc < 0)
@@ -605,8 +605,8 @@ int set_forget(const char *name) {
         json_object_set_new(o, "load", json_string("")) == 0 ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     rc = !text ? no_memory() : head_put_alone(name, text);
-    /* If a node is lost meanwhile, what it had is put again from what was there before. Of a copy
-     * that is removed this waits for the end of that; the head is put once more behind it. */
+    /* If a node is lost meanwhile, what it had is put again, and that may be the head without the mark,
+     * from a copy. Removing a copy waits until the refill has ended; then the head is put once more. */
     if (rc == 0 && the_load.refills && (rc = set_copies_remove(name, NULL, 0)) == 0)
         rc = head_put_alone(name, text);
     free(text);

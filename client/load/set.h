@@ -30,14 +30,14 @@ struct set_found {
 };
 /* Look for the set of that name. 1; 0: there is none; or a negative code with the sentence set. */
 int set_look(const char *name, struct set_found *found);
-/* Say of the set of that name that its items will be replaced or removed: it is not read again any
+/* Mark the set of that name: its items will be replaced or removed. It is not read again any
  * more, and no load takes it for complete. 0, also if there is none; or a negative code with the
  * sentence set. */
-int set_forget(const char *name);
+int set_mark_incomplete(const char *name);
 /* Remove the items of the set of that name, but for those whose keys have their hashes in keep (NULL:
- * none). Returns as set_forget(), which is called first. */
+ * none). Returns as set_mark_incomplete(), which is called first. */
 int set_items_remove(const char *name, const struct names *keep);
-/* Remove its description. Returns as set_forget(). */
+/* Remove its description. Returns as set_mark_incomplete(). */
 int set_remove(const char *name);
 /* Write the key of a record of a numbered set; its length. */
 size_t number_key(char *key, const char *prefix, uint64_t number);

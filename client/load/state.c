@@ -177,7 +177,7 @@ void load_fail(int code, const char *sentence) {
                   (the_load.refills ? 0 : DDICT_NEW) | DDICT_TAG(LOAD_TAG_STR));
 }
 
-void load_forget(void) {
+void error_clear(void) {
     pthread_mutex_lock(&why_lock);
     why_code = 0;
     pthread_mutex_unlock(&why_lock);

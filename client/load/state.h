@@ -36,8 +36,8 @@ int state_clear(const char *a, const char *but);
 void load_fail(int code, const char *sentence);
 /* Copy the first error's sentence into text. Returns its code; 0: there is none. */
 int load_why(char *text, size_t cap);
-/* Forget the first error: another set is read. No thread may run. */
-void load_forget(void);
+/* Drop the first error, so that another set can be read. No thread may run. */
+void error_clear(void);
 /* A call of libddict failed with code: its sentence becomes ours. Returns code. */
 int load_error(int code);
 
