@@ -371,7 +371,7 @@ static int set_complete(void) {
 }
 
 static int set_repair(void) {
-    return the_load.refills ? refill_set(&lead.again) : 0;
+    return the_load.refills ? own_set_refill(&lead.again) : 0;
 }
 
 /* Once the set is written the load is complete, and a signal or another worker's error comes too

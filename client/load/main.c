@@ -308,7 +308,7 @@ static int attach_look(const struct load_options *o) {
     return rc < 0 ? load_error(rc) : 0;
 }
 
-static int refill_begin(const struct load_options *o, const char *owners) {
+static int refill_main(const struct load_options *o, const char *owners) {
     /* what another node has may be read again, too: the default would be to wait until it is */
     setenv("DDICT_TIMEOUT", "60", 1);
     int rc = attach_look(o);
@@ -391,7 +391,7 @@ int main(int argc, char **argv) {
     }
     signals_block();
     if (l.owners)
-        return refill_begin(&l.o, l.owners);
+        return refill_main(&l.o, l.owners);
     rc = l.o.run ? sources_of_stdin(&l) : sources_of_line(&l, argc, argv);
     if (rc != 0)
         return rc;

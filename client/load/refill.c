@@ -45,9 +45,9 @@ struct lost_set {
 };
 
 static struct refill {
-    bool *is_anew; /* [managers] */
+    bool *anew; /* [managers] */
 
-    struct names *there; /* hashes of the keys of all pieces and copies, and of is_anew */
+    struct names *there; /* hashes of the keys of all pieces and copies, and of anew */
     struct names *later; /* of items of sets that were loaded later */
     struct lost_set *sets;
     size_t n, cap;
@@ -71,8 +71,8 @@ static bool is_there(const uint8_t *key, size_t len) {
     return names_find(refill.there, XXH3_64bits(key, len), &unused);
 }
 
-static bool is_anew(const uint8_t *key, size_t len) {
-    return refill.is_anew[ddict_owner(the_load.d, key, len)];
+static bool key_began_anew(const uint8_t *key, size_t len) {
+    return refill.anew[ddict_owner(the_load.d, key, len)];
 }
 
 /* The set of a piece or of a copy, whose key has the set's name behind head bytes. 0 or -ENOMEM. */
@@ -143,7 +143,7 @@ static int piece_restore(const char *name, const char *what, int64_t part) {
         return rc;
     size_t len = set_key(key, name, what, part);
     for (unsigned c = 0; len > 0 && rc >= 0; c++) {
-        if (!is_there(key, len) && is_anew(key, len))
+        if (!is_there(key, len) && key_began_anew(key, len))
             rc = ddict_put(the_load.d, key, len, v.data, v.len,
                            DDICT_TAG(v.tag) | the_load.wanted_flags | DDICT_NEW, -1);
         if (rc == DDICT_EEXISTS)
@@ -162,17 +162,18 @@ static bool is_true(const struct lost_set *l, const char *member) {
     return json_is_true(json_object_get(l->head, member));
 }
 
-/* It is being put, or was removed: the head goes first, and its copies before it. Where the head was
- * lost, too, and another node reads it again, it is not there either: then the answer says so, or waits. */
-static bool is_gone(const struct lost_set *l) {
+/* Whether the set is being put, or was removed. It is put and removed in this order: put parts, copies of
+ * the head, head; remove copies of the head, head, parts. Where the head was lost on another node it is
+ * not there either; then asking for it waits, or tells. */
+static bool head_is_absent(const struct lost_set *l) {
     uint8_t key[SET_KEY_CAP];
     size_t len = set_key(key, l->name, NULL, 0);
-    return !is_there(key, len) && !is_anew(key, len) &&
+    return !is_there(key, len) && !key_began_anew(key, len) &&
            ddict_contains(the_load.d, key, len, NULL, LOOK_MS) == 0;
 }
 
 /* 1: the head is read; 0: none is left; or negative. */
-static int head_read(struct lost_set *l) {
+static int lost_head_read(struct lost_set *l) {
     struct ddict_view v;
     int rc = piece_view(l->name, NULL, 0, &v);
     if (rc <= 0)
@@ -182,7 +183,7 @@ static int head_read(struct lost_set *l) {
     return l->head != NULL;
 }
 
-/* It is being replaced or removed: what is lost of its description stays so. */
+/* It is being replaced or removed, or that was broken off: what is lost of its description stays so. */
 static bool is_incomplete(const struct lost_set *l) {
     const char *load = json_string_value(json_object_get(l->head, "load"));
     return load && *load == 0;
@@ -258,7 +259,7 @@ static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
         else
             len = number_key(text, prefix, i);
         uint64_t size = has_sizes(l) ? unpack_u64(&s) : 0;
-        if (len > 0 && is_anew((const uint8_t *)key, len))
+        if (len > 0 && key_began_anew((const uint8_t *)key, len))
             rc = item_want(w, key, len, size);
     }
     return k.bad || s.bad ? dd_error(-EBADMSG, "its description cannot be read") : rc;
@@ -422,7 +423,7 @@ static int set_read(const struct lost_set *l) {
 }
 
 /* What could not be read: the first reason is that of the set. */
-static void set_judge(struct lost_set *l, const struct wanted *w, int rc) {
+static void outcome_note(struct lost_set *l, const struct wanted *w, int rc) {
     const struct pack *failures = wanted_failures(w);
     struct unpack u = {.at = failures->data, .left = failures->len};
     char text[LOAD_ERROR_MAX];
@@ -443,7 +444,7 @@ static void set_judge(struct lost_set *l, const struct wanted *w, int rc) {
 
 /* What of it is wanted. Its keys are taken, also where it cannot be read: an older set's values would
  * not be what was there. If it lost nothing there is nothing to say of it. */
-static int set_want(struct lost_set *l, struct wanted *w) {
+static int items_claim(struct lost_set *l, struct wanted *w) {
     int rc = l->head ? items_want(l, w) : 0;
     if (rc < 0)
         set_failed(l, dd_errmsg());
@@ -458,7 +459,7 @@ static int set_refill(struct lost_set *l) {
     struct wanted *w = wanted_new();
     if (!w)
         return no_memory();
-    int rc = set_want(l, w);
+    int rc = items_claim(l, w);
     if (rc == 1) {
         rc = options_make(l, &o);
         the_load.o = &o;
@@ -468,7 +469,7 @@ static int set_refill(struct lost_set *l) {
         if (rc == -EDEADLK)
             return rc;
         the_load.wanted = NULL;
-        set_judge(l, w, rc);
+        outcome_note(l, w, rc);
         if (rc < 0)
             set_failed(l, dd_errmsg());
         the_load.o = refill.asked;
@@ -484,8 +485,8 @@ static int set_refill(struct lost_set *l) {
 
 static int owners_read(const char *text) {
     uint32_t nodes = the_load.info.nodes, keyed = ddict_keyed_nodes(the_load.d);
-    refill.is_anew = calloc(the_load.info.managers, sizeof *refill.is_anew);
-    if (!refill.is_anew)
+    refill.anew = calloc(the_load.info.managers, sizeof *refill.anew);
+    if (!refill.anew)
         return no_memory();
     for (const char *at = text; *at != 0;) {
         char word[16];
@@ -494,7 +495,7 @@ static int owners_read(const char *text) {
         snprintf(word, sizeof word, "%.*s", (int)(n < 15 ? n : 15), at);
         if (count_parse(word, 0, the_load.info.managers - 1, &owner) < 0 || owner % nodes >= keyed)
             return dd_error(-EINVAL, "--refill=%s: %s is no manager that owns keys", text, word);
-        refill.is_anew[owner] = true;
+        refill.anew[owner] = true;
         at += n + (at[n] == ',');
     }
     return *text != 0 ? 0 : dd_error(-EINVAL, "--refill: no manager");
@@ -507,8 +508,8 @@ static int later_compare(const void *a, const void *b) {
 }
 
 /* A failure is the set's. */
-static int set_find(struct lost_set *l, const char *only) {
-    int rc = head_read(l);
+static int lost_set_find(struct lost_set *l, const char *only) {
+    int rc = lost_head_read(l);
     if (rc == 0) {
         set_failed(l, "its description was lost with another node");
         l->is_final = true;
@@ -524,7 +525,7 @@ static int set_find(struct lost_set *l, const char *only) {
 }
 
 /* only: the one whose description is made whole; NULL: all. */
-static int sets_find(const char *only) {
+static int lost_sets_find(const char *only) {
     refill.there = names_new();
     refill.later = names_new();
     int rc = !refill.there || !refill.later ? no_memory()
@@ -532,11 +533,11 @@ static int sets_find(const char *only) {
     if (rc == 0)
         rc = keys_list(-1, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1);
     for (unsigned m = 0; m < the_load.info.managers && rc == 0; m++)
-        rc = refill.is_anew[m] ? keys_list((int)m, "", 0) : 0;
+        rc = refill.anew[m] ? keys_list((int)m, "", 0) : 0;
     for (size_t i = 0; i < refill.n && rc == 0;)
-        if (is_gone(&refill.sets[i]))
+        if (head_is_absent(&refill.sets[i]))
             refill.sets[i] = refill.sets[--refill.n];
-        else if ((rc = set_find(&refill.sets[i++], only)) != -ENOMEM && rc != DDICT_EGONE)
+        else if ((rc = lost_set_find(&refill.sets[i++], only)) != -ENOMEM && rc != DDICT_EGONE)
             rc = 0;
     if (rc == 0 && refill.n > 0)
         qsort(refill.sets, refill.n, sizeof *refill.sets, later_compare);
@@ -544,7 +545,7 @@ static int sets_find(const char *only) {
 }
 
 /* The exit code. */
-static int summary_print(double seconds) {
+static int sets_print(double seconds) {
     uint64_t items = 0, bytes = 0;
     json_t *sets = json_array();
     bool bad = !sets, failed = false;
@@ -575,7 +576,7 @@ static void refill_free(void) {
     for (size_t i = 0; i < refill.n; i++)
         json_decref(refill.sets[i].head);
     free(refill.sets);
-    free(refill.is_anew);
+    free(refill.anew);
     names_free(refill.there);
     names_free(refill.later);
     memset(&refill, 0, sizeof refill);
@@ -588,14 +589,14 @@ int refill_run(const char *owners) {
     the_load.workers = 1;
     int rc = owners_read(owners);
     if (rc == 0)
-        rc = sets_find(NULL);
+        rc = lost_sets_find(NULL);
     for (size_t i = 0; i < refill.n && rc == 0; i++)
         rc = set_refill(&refill.sets[i]);
     if (rc < 0 && rc != -EDEADLK) {
         load_complain(dd_errmsg(), rc);
         rc = 1;
     } else {
-        rc = summary_print((double)(clock_ns() - began) / 1e9) | (rc != 0);
+        rc = sets_print((double)(clock_ns() - began) / 1e9) | (rc != 0);
     }
     if (the_load.nthreads > 0) /* it hangs in a file system: only the end of the process stops it */
         _exit(1);
@@ -605,7 +606,7 @@ int refill_run(const char *owners) {
 
 /* --- one set, by the load of it --- */
 
-int losses_find(bool *is_anew) {
+int losses_find(bool *anew) {
     struct deadline limit;
     bool said = the_load.o->quiet;
     int n = 0;
@@ -621,8 +622,8 @@ int losses_find(bool *is_anew) {
         }
         if (rc < 0)
             return rc == -ECANCELED ? rc : load_error(rc);
-        if (is_anew)
-            is_anew[m] = rc == 1;
+        if (anew)
+            anew[m] = rc == 1;
         n += rc;
         m++;
     }
@@ -630,13 +631,13 @@ int losses_find(bool *is_anew) {
 }
 
 static int owners_find(void) {
-    refill.is_anew = calloc(the_load.info.managers, sizeof *refill.is_anew);
-    return !refill.is_anew ? no_memory() : losses_find(refill.is_anew);
+    refill.anew = calloc(the_load.info.managers, sizeof *refill.anew);
+    return !refill.anew ? no_memory() : losses_find(refill.anew);
 }
 
 /* Sets that were loaded later are only looked at. */
-static int own_refill(uint64_t *items) {
-    int rc = sets_find(the_load.set);
+static int own_set_read(uint64_t *items) {
+    int rc = lost_sets_find(the_load.set);
     for (size_t i = 0; i < refill.n && rc == 0; i++) {
         struct lost_set *l = &refill.sets[i];
         if (strcmp(l->name, the_load.set) == 0) {
@@ -653,13 +654,13 @@ static int own_refill(uint64_t *items) {
         struct wanted *w = wanted_new();
         rc = !w ? no_memory() : 0;
         if (w)
-            set_want(l, w);
+            items_claim(l, w);
         wanted_free(w);
     }
     return rc;
 }
 
-int refill_set(uint64_t *items) {
+int own_set_refill(uint64_t *items) {
     struct origin *origins = the_load.origins;
     struct figures figures = the_load.figures;
     uint64_t units = the_load.units;
@@ -670,7 +671,7 @@ int refill_set(uint64_t *items) {
     the_load.continued = false;
     int rc = owners_find();
     if (rc > 0)
-        rc = own_refill(items);
+        rc = own_set_read(items);
     the_load.o = refill.asked;
     the_load.origins = origins;
     the_load.figures = figures;

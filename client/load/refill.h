@@ -19,11 +19,11 @@
  * "final": true where another try will not help. The exit code: 1, some set's items are not all there. */
 int refill_run(const char *owners);
 /* Managers whose keys began anew, after waiting while they are read again: their number, and which
- * (is_anew: NULL, or room for all); or a negative code with the sentence set. */
-int losses_find(bool *is_anew);
+ * (anew: NULL, or room for all); or a negative code with the sentence set. */
+int losses_find(bool *anew);
 /* Of the load of the_load.set, which is complete: put again what is missing of it where keys began
  * anew, *items; any node could have been lost meanwhile, or its child failed. 0 or a negative code with
  * the sentence set; -EDEADLK: a thread hangs. */
-int refill_set(uint64_t *items);
+int own_set_refill(uint64_t *items);
 
 #endif

@@ -78,7 +78,7 @@ bool text_is_utf8(const uint8_t *t, size_t len) {
 }
 
 /* Read the first bytes, decompressed. Returns their number, or negative. */
-static ssize_t head_read(const char *path, uint8_t *head) {
+static ssize_t first_bytes_read(const char *path, uint8_t *head) {
     struct input in;
     size_t n = 0;
     ssize_t got = 0;
@@ -102,7 +102,7 @@ const struct source_kind *source_find(const char *text, const char *as) {
             return NULL;
         }
         folder = S_ISDIR(st.st_mode);
-        if (!folder && (n = head_read(text, head)) < 0)
+        if (!folder && (n = first_bytes_read(text, head)) < 0)
             return NULL;
     }
     for (size_t i = 0; i < KINDS; i++)
