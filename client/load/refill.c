@@ -154,11 +154,11 @@ static int piece_restore(const char *name, const char *what, int64_t part) {
     return rc < 0 ? load_error(rc) : 1;
 }
 
-static json_int_t number_of(const struct lost_set *l, const char *member) {
+static json_int_t head_int(const struct lost_set *l, const char *member) {
     return json_integer_value(json_object_get(l->head, member));
 }
 
-static bool is_true(const struct lost_set *l, const char *member) {
+static bool head_is_true(const struct lost_set *l, const char *member) {
     return json_is_true(json_object_get(l->head, member));
 }
 
@@ -216,10 +216,10 @@ static bool has_sizes(const struct lost_set *l) {
 /* The description is whole again. 0 or negative. */
 static int set_describe(struct lost_set *l) {
     static const char *const what[] = {"sizes", "keys", "labels"};
-    const bool has[] = {has_sizes(l), !is_true(l, "numbered"), is_true(l, "labels")};
+    const bool has[] = {has_sizes(l), !head_is_true(l, "numbered"), head_is_true(l, "labels")};
     int rc = piece_restore(l->name, NULL, 0);
     bool whole = rc == 1;
-    for (int64_t p = 0; p < number_of(l, "parts") && rc >= 0; p++)
+    for (int64_t p = 0; p < head_int(l, "parts") && rc >= 0; p++)
         for (unsigned i = 0; i < 3 && rc >= 0; i++)
             if (has[i] && (rc = piece_restore(l->name, what[i], p)) == 0)
                 whole = false;
@@ -248,7 +248,7 @@ static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
         return dd_error(-EBADMSG, "its description cannot be read");
     struct unpack k = {.at = keys ? keys->data : NULL, .left = keys ? keys->len : 0},
                   s = {.at = sizes->data, .left = sizes->len};
-    uint64_t first = (uint64_t)part * SET_PART, n = (uint64_t)number_of(l, "items");
+    uint64_t first = (uint64_t)part * SET_PART, n = (uint64_t)head_int(l, "items");
     char text[NUMBER_KEY_CAP];
     int rc = 0;
     for (uint64_t i = first; i < n && i < first + SET_PART && !k.bad && !s.bad && rc == 0; i++) {
@@ -267,9 +267,9 @@ static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
 
 static int items_want(const struct lost_set *l, struct wanted *w) {
     int rc = 0;
-    for (int64_t p = 0; p < number_of(l, "parts") && rc >= 0; p++) {
+    for (int64_t p = 0; p < head_int(l, "parts") && rc >= 0; p++) {
         struct ddict_view keys = {0}, sizes = {0};
-        bool numbered = is_true(l, "numbered");
+        bool numbered = head_is_true(l, "numbered");
         rc = numbered ? 1 : piece_view(l->name, "keys", p, &keys);
         if (rc == 1 && has_sizes(l))
             rc = piece_view(l->name, "sizes", p, &sizes);
@@ -311,7 +311,7 @@ static int options_make(const struct lost_set *l, struct load_options *o) {
     return n > 0 && o->prefix && o->as ? 0 : dd_error(-EBADMSG, "its description cannot be read");
 }
 
-static json_int_t kept(const struct lost_set *l, const char *member) {
+static json_int_t refill_int(const struct lost_set *l, const char *member) {
     return json_integer_value(json_object_get(json_object_get(l->head, "refill"), member));
 }
 
@@ -333,9 +333,9 @@ static int sources_check(const struct lost_set *l) {
 }
 
 static int folders_check(const struct lost_set *l, const struct load_plan *p) {
-    the_load.newest = kept(l, "newest");
-    the_load.moved = (json_int_t)p->folders != kept(l, "folders");
-    if (!is_folder() || (json_int_t)p->tops == kept(l, "tops"))
+    the_load.newest = refill_int(l, "newest");
+    the_load.moved = (json_int_t)p->folders != refill_int(l, "folders");
+    if (!is_folder() || (json_int_t)p->tops == refill_int(l, "tops"))
         return 0;
     return dd_error(-ESTALE, "%s%s is another folder than when it was loaded",
                     the_load.o->sources[0], the_load.o->nsources > 1 ? ", or another source," : "");
