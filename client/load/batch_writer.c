@@ -153,7 +153,7 @@ static int part_put(struct sink *s) {
 
 static int record_note(struct sink *s, const struct entry *e) {
     if (the_load.wanted) { /* the set has its lists already */
-        wanted_put(s->keys.data + e->key, e->klen, true);
+        wanted_mark(the_load.wanted, s->keys.data + e->key, e->klen, true);
         return 0;
     }
     if (s->origin->kind->numbered)
@@ -187,7 +187,7 @@ static int entry_refused(struct sink *s, const struct entry *e, int status) {
     size_t there;
     int rc;
     if (status == DDICT_EEXISTS && the_load.wanted) { /* of a later set, or put since */
-        wanted_put(s->keys.data + e->key, e->klen, false);
+        wanted_mark(the_load.wanted, s->keys.data + e->key, e->klen, false);
         return 1;
     }
     if (status == DDICT_EEXISTS) {
@@ -288,7 +288,7 @@ static int entry_begin(struct sink *s, struct entry *e, const char *name, size_t
     if (s->keys.bad)
         return no_memory();
     e->klen = s->keys.len - e->key;
-    if (the_load.wanted && !wanted_has(s->keys.data + e->key, e->klen)) {
+    if (the_load.wanted && !wanted_has(the_load.wanted, s->keys.data + e->key, e->klen)) {
         s->keys.len = e->key;
         return 0;
     }
@@ -358,7 +358,8 @@ static bool is_wanted(const char *name, size_t len) {
     struct pack key = {0};
     pack_bytes(&key, "s", 1);
     pack_bytes(&key, the_load.o->prefix, strlen(the_load.o->prefix));
-    bool is = name_clean(&key, name, len) == 0 && !key.bad && wanted_has(key.data, key.len);
+    bool is = name_clean(&key, name, len) == 0 && !key.bad &&
+              wanted_has(the_load.wanted, key.data, key.len);
     pack_free(&key);
     return is;
 }
@@ -449,7 +450,7 @@ int sink_end(struct sink *s, unsigned tag) {
     char name[420];
     e->tag = tag;
     e->vlen = s->used - e->value;
-    if (the_load.wanted && !wanted_fits(s->keys.data + e->key, e->klen, e->vlen)) {
+    if (the_load.wanted && !wanted_fits(the_load.wanted, s->keys.data + e->key, e->klen, e->vlen)) {
         key_text(s, e, name, sizeof name);
         sink_cancel(s);
         return sink_failed(s, name, strlen(name), "it has another size than when it was loaded");
@@ -485,7 +486,7 @@ static int done_put(struct sink *s) {
     struct pack head = {0};
     int rc = sink_flush(s);
     if (the_load.wanted)
-        return rc == 0 ? wanted_unit_end(&s->links, &s->failures) : rc;
+        return rc == 0 ? wanted_unit_end(the_load.wanted, &s->links, &s->failures) : rc;
     if (rc == 0)
         rc = part_put(s);
     pack_u32(&head, DONE_VERSION);

@@ -92,7 +92,7 @@ struct load {
     bool continued;      /* items that are there may be ours, of an earlier try */
     uint64_t units;
     /* in a refill (refill.h), else NULL: the units, which are then not in the dictionary, and the
-     * records that are to be put */
+     * items that are to be put */
     const struct load_plan *plan;
     struct wanted *wanted;
     unsigned wanted_flags; /* they are put with these, and NEW */

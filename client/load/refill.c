@@ -357,36 +357,38 @@ static bool units_read(void) {
 
 /* A copy of its target, unless that cannot be had: then it is one of the missing. *wait_ms: for the
  * target, which another node may read again now; only one is waited for long. */
-static int link_restore(const uint8_t *key, size_t klen, const uint8_t *target, size_t tlen,
-                        int *wait_ms) {
+static int link_restore(struct wanted *w, const uint8_t *key, size_t klen, const uint8_t *target,
+                        size_t tlen, int *wait_ms) {
     struct ddict_view v;
-    if (!wanted_has(key, klen) || wanted_is_there(key, klen) ||
-        (wanted_has(target, tlen) && !wanted_is_there(target, tlen)))
+    if (!wanted_has(w, key, klen) || wanted_is_marked(w, key, klen) ||
+        (wanted_has(w, target, tlen) && !wanted_is_marked(w, target, tlen)))
         return 0;
     int rc = ddict_view(the_load.d, target, tlen, &v, 0, *wait_ms);
     if (rc == -ETIMEDOUT)
         *wait_ms = TICK_MS;
     if (rc < 0)
         return 0;
-    rc = wanted_fits(key, klen, v.len)
+    rc = wanted_fits(w, key, klen, v.len)
              ? ddict_put(the_load.d, key, klen, v.data, v.len,
                          DDICT_TAG(v.tag) | the_load.wanted_flags | DDICT_NEW, -1)
              : -ESTALE;
     ddict_release(&v);
     if (rc == 0 || rc == DDICT_EEXISTS)
-        wanted_put(key, klen, rc == 0);
+        wanted_mark(w, key, klen, rc == 0);
     return rc == DDICT_EGONE || rc == DDICT_EFULL ? load_error(rc) : 0;
 }
 
 static int links_restore(void) {
-    const struct pack *links = wanted_links(the_load.wanted);
+    struct wanted *w = the_load.wanted;
+    const struct pack *links = wanted_links(w);
     struct unpack u = {.at = links->data, .left = links->len};
     int rc = 0, wait_ms = LOOK_MS;
     while (rc == 0 && u.left > 0 && !u.bad) {
         size_t klen, tlen;
         const char *key = unpack_text(&u, &klen), *target = unpack_text(&u, &tlen);
         if (!u.bad)
-            rc = link_restore((const uint8_t *)key, klen, (const uint8_t *)target, tlen, &wait_ms);
+            rc = link_restore(w, (const uint8_t *)key, klen, (const uint8_t *)target, tlen,
+                              &wait_ms);
     }
     return rc;
 }
@@ -430,7 +432,7 @@ static void outcome_note(struct lost_set *l, const struct wanted *w, int rc) {
     uint64_t missing;
     size_t n;
     l->lost = wanted_count(w);
-    l->items = wanted_done(w, &l->bytes, &missing);
+    l->items = wanted_sum(w, &l->bytes, &missing);
     if (missing == 0)
         return;
     const char *first = unpack_text(&u, &n);
