@@ -40,6 +40,7 @@
 #include "pack.h"
 #include <ddict.h>
 
+#include <errno.h>
 #include <load/format/source.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -54,6 +55,10 @@
 #define LOAD_ID_CAP      33
 #define LOAD_THREADS_MAX 64u
 #define LOAD_MARKS       8
+
+/* A code: a thread of ours hangs in a read of a source. It may go on at any time, so nothing that it uses
+ * may be freed: the handle d, and what o, origins, plan and wanted of the_load point to. */
+#define LOAD_HANGS (-EDEADLK)
 
 struct load_plan;
 struct wanted;

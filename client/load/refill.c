@@ -393,16 +393,16 @@ static int links_restore(void) {
     return rc;
 }
 
-/* Read all units. 0 or negative; -EDEADLK: a thread hangs. */
+/* Read all units. 0 or negative; LOAD_HANGS. */
 static int plan_read(void) {
     char why[LOAD_ERROR_MAX];
     if (!units_read())
-        return dd_error(-EDEADLK, "a read of a source hangs");
+        return dd_error(LOAD_HANGS, "a read of a source hangs");
     int rc = load_why(why, sizeof why);
     return rc < 0 ? dd_error(rc, "%s", why) : 0;
 }
 
-/* Read the wanted records of the set of the_load.o. 0 or negative; -EDEADLK: a thread hangs. */
+/* Read the wanted records of the set of the_load.o. 0 or negative; LOAD_HANGS. */
 static int set_read(const struct lost_set *l) {
     static struct load_plan plan; /* a thread that hangs may still use it */
     memset(&plan, 0, sizeof plan);
@@ -413,7 +413,7 @@ static int set_read(const struct lost_set *l) {
         the_load.plan = &plan;
         the_load.units = plan.units;
         rc = plan_read();
-        if (rc == -EDEADLK)
+        if (rc == LOAD_HANGS)
             return rc;
         the_load.plan = NULL;
         rc = rc == 0 ? links_restore() : rc;
@@ -455,7 +455,7 @@ static int items_claim(struct lost_set *l, struct wanted *w) {
     return l->why[0] == 0 && wanted_count(w) > 0;
 }
 
-/* 0; -EDEADLK: a thread hangs, which ends all. */
+/* A failure is the set's: 0, -ENOMEM, or LOAD_HANGS, which ends all. */
 static int set_refill(struct lost_set *l) {
     static struct load_options o; /* a thread that hangs may still use it */
     struct wanted *w = wanted_new();
@@ -468,7 +468,7 @@ static int set_refill(struct lost_set *l) {
         the_load.wanted = w;
         if (rc == 0)
             rc = set_read(l);
-        if (rc == -EDEADLK)
+        if (rc == LOAD_HANGS)
             return rc;
         the_load.wanted = NULL;
         outcome_note(l, w, rc);
@@ -594,7 +594,7 @@ int refill_run(const char *owners) {
         rc = lost_sets_find(NULL);
     for (size_t i = 0; i < refill.n && rc == 0; i++)
         rc = set_refill(&refill.sets[i]);
-    if (rc < 0 && rc != -EDEADLK) {
+    if (rc < 0 && rc != LOAD_HANGS) {
         load_complain(dd_errmsg(), rc);
         rc = 1;
     } else {
@@ -679,7 +679,7 @@ int own_set_refill(uint64_t *items) {
     the_load.figures = figures;
     the_load.units = units;
     the_load.continued = continued;
-    if (rc != -EDEADLK)
+    if (rc != LOAD_HANGS)
         refill_free();
     return rc < 0 ? rc : 0;
 }

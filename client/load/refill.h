@@ -23,7 +23,7 @@ int refill_run(const char *owners);
 int losses_find(bool *anew);
 /* Of the load of the_load.set, which is complete: put again what is missing of it where keys began
  * anew, *items; any node could have been lost meanwhile, or its child failed. 0 or a negative code with
- * the sentence set; -EDEADLK: a thread hangs. */
+ * the sentence set; LOAD_HANGS. */
 int own_set_refill(uint64_t *items);
 
 #endif
