@@ -113,7 +113,8 @@ struct load {
     bool hangs;               /* another thread, which may use the handle as long as we live */
 };
 
-/* The load of this process; set once, before threads begin. */
+/* The load of this process. A refill reads one set after the other with it: o, origins, plan, wanted,
+ * units, figures, newest and moved change from set to set, while no thread reads. */
 extern struct load the_load;
 
 #endif

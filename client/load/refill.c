@@ -172,7 +172,7 @@ static bool head_is_absent(const struct lost_set *l) {
            ddict_contains(the_load.d, key, len, NULL, LOOK_MS) == 0;
 }
 
-/* 1: the head is read; 0: none is left; or negative. */
+/* 1: the head is read; 0: none is left, or what is left is no JSON; or negative. */
 static int lost_head_read(struct lost_set *l) {
     struct ddict_view v;
     int rc = piece_view(l->name, NULL, 0, &v);
@@ -213,7 +213,8 @@ static bool has_sizes(const struct lost_set *l) {
     return !kind || strcmp(kind, "samples") != 0;
 }
 
-/* The description is whole again. 0 or negative. */
+/* Put what is missing of the description from its copies. is_whole: nothing is missing any more. 0 or
+ * negative. */
 static int set_describe(struct lost_set *l) {
     static const char *const what[] = {"sizes", "keys", "labels"};
     const bool has[] = {has_sizes(l), !head_is_true(l, "numbered"), head_is_true(l, "labels")};
@@ -393,7 +394,7 @@ static int links_restore(void) {
     return rc;
 }
 
-/* Read all units. 0 or negative; LOAD_HANGS. */
+/* Read all units. 0 or negative, also LOAD_HANGS. */
 static int plan_read(void) {
     char why[LOAD_ERROR_MAX];
     if (!units_read())
@@ -402,7 +403,7 @@ static int plan_read(void) {
     return rc < 0 ? dd_error(rc, "%s", why) : 0;
 }
 
-/* Read the wanted records of the set of the_load.o. 0 or negative; LOAD_HANGS. */
+/* Read the wanted records of the set of the_load.o. 0 or negative, also LOAD_HANGS. */
 static int set_read(const struct lost_set *l) {
     static struct load_plan plan; /* a thread that hangs may still use it */
     memset(&plan, 0, sizeof plan);

@@ -4,9 +4,10 @@
  * anew, empty; put again what loaded sets had there. ddictd starts it (runtime/supervisor/refill_child.h).
  *
  * Descriptions of sets come from their copies on other nodes (set_key.h). They say which items were
- * lost; their sources are read for these alone. A set is left alone if its sources have changed since
- * it was loaded. Nothing that is there is replaced: of two sets that had an item the one that was
- * loaded later counts, and so does what programs have put since.
+ * lost; their sources are read for these alone. What has changed since it was loaded is not put: of
+ * folders each file that has, of other sources the whole set if one has. Nothing that is there is
+ * replaced: of two sets that had an item the one that was loaded later counts, and so does what
+ * programs have put since.
  */
 #ifndef DDICT_LOAD_REFILL_H
 #define DDICT_LOAD_REFILL_H
@@ -21,9 +22,9 @@ int refill_run(const char *owners);
 /* Managers whose keys began anew, after waiting while they are read again: their number, and which
  * (anew: NULL, or room for all); or a negative code with the sentence set. */
 int losses_find(bool *anew);
-/* Of the load of the_load.set, which is complete: put again what is missing of it where keys began
- * anew, *items; any node could have been lost meanwhile, or its child failed. 0 or a negative code with
- * the sentence set; LOAD_HANGS. */
+/* For a load of the_load.set, which is complete: put again what is missing of this set where keys began
+ * anew, *items. A node may have been lost while it was loaded, or a refill of ddictd failed. 0 or a
+ * negative code with the sentence set, LOAD_HANGS among them. */
 int own_set_refill(uint64_t *items);
 
 #endif
