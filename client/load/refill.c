@@ -47,8 +47,8 @@ struct lost_set {
 static struct refill {
     bool *anew; /* [managers] */
 
-    struct names *there; /* hashes of the keys of all pieces and copies, and of anew */
-    struct names *later; /* of items of sets that were loaded later */
+    struct names *there;   /* hashes of the keys of all pieces and copies, and of anew */
+    struct names *claimed; /* of items that were lost, of sets that were loaded later */
     struct lost_set *sets;
     size_t n, cap;
     const struct load_options *asked; /* the command line's */
@@ -232,13 +232,12 @@ static int set_describe(struct lost_set *l) {
 
 /* --- which items were lost --- */
 
-/* It was lost, and no set that was loaded later has it, also one that cannot be read any more. */
+/* A key that a set has claimed is not wanted of those that were loaded earlier. */
 static int item_want(struct wanted *w, const char *key, size_t len, uint64_t size) {
-    uint64_t hash = XXH3_64bits(key, len), old;
-    int rc = names_add(refill.later, hash, 0, &old);
-    if (rc != 0 || names_find(refill.there, hash, &old))
-        return rc < 0 ? rc : 0;
-    return wanted_add(w, key, len, size);
+    if (is_there((const uint8_t *)key, len))
+        return 0;
+    int rc = names_add(refill.claimed, XXH3_64bits(key, len), 0, NULL);
+    return rc == 0 ? wanted_add(w, key, len, size) : rc < 0 ? rc : 0;
 }
 
 /* Items of a part. keys: NULL for a numbered set. */
@@ -334,8 +333,6 @@ static int sources_check(const struct lost_set *l) {
 }
 
 static int folders_check(const struct lost_set *l, const struct load_plan *p) {
-    the_load.newest = refill_int(l, "newest");
-    the_load.moved = (json_int_t)p->folders != refill_int(l, "folders");
     if (!is_folder() || (json_int_t)p->tops == refill_int(l, "tops"))
         return 0;
     return dd_error(-ESTALE, "%s%s is another folder than when it was loaded",
@@ -413,6 +410,8 @@ static int set_read(const struct lost_set *l) {
     if (rc == 0) {
         the_load.plan = &plan;
         the_load.units = plan.units;
+        the_load.newest = refill_int(l, "newest");
+        the_load.moved = (json_int_t)plan.folders != refill_int(l, "folders");
         rc = plan_read();
         if (rc == LOAD_HANGS)
             return rc;
@@ -445,8 +444,9 @@ static void outcome_note(struct lost_set *l, const struct wanted *w, int rc) {
     set_failed(l, text);
 }
 
-/* What of it is wanted. Its keys are taken, also where it cannot be read: an older set's values would
- * not be what was there. If it lost nothing there is nothing to say of it. */
+/* Claim the items that it lost, also if it cannot be read: the values of a set that was loaded earlier
+ * are not what was there. 1: it is to be read; 0: it lost nothing, and then there is nothing to say of
+ * it, or cannot be read. */
 static int items_claim(struct lost_set *l, struct wanted *w) {
     int rc = l->head ? items_want(l, w) : 0;
     if (rc < 0)
@@ -530,9 +530,10 @@ static int lost_set_find(struct lost_set *l, const char *only) {
 /* only: the one whose description is made whole; NULL: all. */
 static int lost_sets_find(const char *only) {
     refill.there = names_new();
-    refill.later = names_new();
-    int rc = !refill.there || !refill.later ? no_memory()
-                                            : keys_list(-1, SET_KEY_HEAD, sizeof SET_KEY_HEAD - 1);
+    refill.claimed = names_new();
+    int rc = !refill.there || !refill.claimed
+                 ? no_memory()
+                 : keys_list(-1, SET_KEY_HEAD, sizeof SET_KEY_HEAD - 1);
     if (rc == 0)
         rc = keys_list(-1, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1);
     for (unsigned m = 0; m < the_load.info.managers && rc == 0; m++)
@@ -581,7 +582,7 @@ static void refill_free(void) {
     free(refill.sets);
     free(refill.anew);
     names_free(refill.there);
-    names_free(refill.later);
+    names_free(refill.claimed);
     memset(&refill, 0, sizeof refill);
 }
 
