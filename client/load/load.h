@@ -23,7 +23,8 @@
  *     HASH, "set"           text ID RUN NODE: the load that makes the set whose name has this hash
  *                           With --refill, if "run" was lost: which try there is that others wait for
  *     ID, "begun", n        n = 0, 1, ... LOAD_MARKS - 1, with --refill: a try has put items. By
- *                           their hashes on several nodes, so most likely one is left when one is lost
+ *                           their hashes on several nodes, so most likely one is left when a node is
+ *                           lost. If none of ID is left, the next try takes items for another load's
  *     ID, "plan"            what the units are, with ID, "unit", n; put before any unit is read
  *     ID, "part", n, i      names and sizes of unit n's records, in pieces
  *     ID, "done", n         put last: unit n is complete; a continued load does not read it again

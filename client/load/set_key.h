@@ -2,7 +2,8 @@
 /*
  * set_key.h - the pieces of a set's description (SETS 2), and in a dictionary with --refill their
  * copies (SETS 4): each is on another node than the piece itself, so that one is left when a node is
- * lost. A piece is the head, whose `what` is NULL, or part `part` of its keys, sizes or labels.
+ * lost. With two copies one is left, too, if a second node is lost before what the first had is put
+ * again. A piece is the head, whose `what` is NULL, or part `part` of its keys, sizes or labels.
  */
 #ifndef DDICT_LOAD_SET_KEY_H
 #define DDICT_LOAD_SET_KEY_H
