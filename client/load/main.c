@@ -332,6 +332,7 @@ static int set_remove_all(const struct load_options *o) {
                      found.lost ? ", or its description was lost with nodes: then load it with "
                                   "--replace, and remove it"
                                 : "");
+        ddict_detach(the_load.d);
         return o->skip ? EXIT_OK : EXIT_NO_KEY;
     }
     rc = rc < 0 ? rc : set_mark_incomplete(o->set);
