@@ -8,6 +8,7 @@
 #include "beat.h"
 #include "complain.h"
 #include "load.h"
+#include "losses.h"
 #include "ownership.h"
 #include "plan.h"
 #include "progress.h"

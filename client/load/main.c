@@ -7,6 +7,7 @@
 #include "complain.h"
 #include "leader.h"
 #include "load.h"
+#include "losses.h"
 #include "progress.h"
 #include "refill.h"
 #include "set.h"

@@ -4,6 +4,7 @@
 
 #include "complain.h"
 #include "load.h"
+#include "losses.h"
 #include "names.h"
 #include "ownership.h"
 #include "plan.h"
@@ -15,13 +16,10 @@
 #include "wanted.h"
 #include "worker.h"
 #include <base/clock.h>
-#include <base/defaults.h>
 #include <base/error.h>
 #include <base/size.h>
 #include <base/vec.h>
-#include <base/verb.h>
 
-#include <common/lost_keys.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -609,30 +607,6 @@ int refill_run(const char *owners) {
 }
 
 /* --- one set, by the load of it --- */
-
-int losses_find(bool *anew) {
-    struct deadline limit;
-    bool said = the_load.o->quiet;
-    int n = 0;
-    deadline_start(&limit, DD_REFILL_MS);
-    for (unsigned m = 0; m < the_load.info.managers;) {
-        int rc =
-            load_stopped() ? -ECANCELED : manager_lost_keys_within(the_load.d, m, LOST_LOOK_MS);
-        if (rc == -ETIMEDOUT && !deadline_over(&limit)) {
-            if (!said)
-                verb_say("waiting until what a lost node had of data sets is read again");
-            said = true;
-            continue;
-        }
-        if (rc < 0)
-            return rc == -ECANCELED ? rc : load_error(rc);
-        if (anew)
-            anew[m] = rc == 1;
-        n += rc;
-        m++;
-    }
-    return n;
-}
 
 static int owners_find(void) {
     refill.anew = calloc(the_load.info.managers, sizeof *refill.anew);

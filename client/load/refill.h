@@ -12,16 +12,12 @@
 #ifndef DDICT_LOAD_REFILL_H
 #define DDICT_LOAD_REFILL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* owners: as on the command line; the_load is attached. Prints {"sets": [{"set", "items", "bytes",
  * "lost", "error", "final"}], "items", "bytes", "seconds"} on stdout, "error" where there is one, and
  * "final": true where another try will not help. The exit code: 1, some set's items are not all there. */
 int refill_run(const char *owners);
-/* Managers whose keys began anew, after waiting while they are read again: their number, and which
- * (anew: NULL, or room for all); or a negative code with the sentence set. */
-int losses_find(bool *anew);
 /* For a load of the_load.set, which is complete: put again what is missing of this set where keys began
  * anew, *items. A node may have been lost while it was loaded, or a refill of ddictd failed. 0 or a
  * negative code with the sentence set, LOAD_HANGS among them. */
