@@ -23,7 +23,6 @@
 #include <base/size.h>
 #include <base/verb.h>
 
-#include <common/lost_keys.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -146,18 +145,6 @@ static int tries_clear(void) {
     int n = state_clear(the_load.id, "run");
     the_load.continued |= n > 0;
     return n < 0 ? n : 0;
-}
-
-/* Whether a node was lost since the load began. */
-static bool losses_grew(void) {
-    int n = 0;
-    for (unsigned m = 0; the_load.refills && m < the_load.info.managers; m++) {
-        int rc = manager_lost_keys_within(the_load.d, m, LOST_LOOK_MS);
-        if (rc == -ETIMEDOUT) /* it is going on */
-            return true;
-        n += rc == 1;
-    }
-    return n > the_load.losses;
 }
 
 /* A node may be lost while another process is waited for. */
@@ -587,7 +574,7 @@ int leader_run(void) {
         if (rc == -ECANCELED)
             rc = beat_signal() != 0 ? -EINTR : -EIO;
         size_t n = strlen(why);
-        if (lead.begun && !lead.unrepaired && rc != -EINTR && losses_grew())
+        if (lead.begun && !lead.unrepaired && rc != -EINTR && losses_exceed(the_load.losses))
             snprintf(why + n, sizeof why - n,
                      "; keys were lost with a node meanwhile: the same command goes on");
         load_complain(why, rc);

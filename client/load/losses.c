@@ -34,3 +34,16 @@ int losses_find(bool *anew) {
     }
     return n;
 }
+
+bool losses_exceed(int known) {
+    int n = 0;
+    if (ddict_refills(the_load.d) != 1)
+        return false;
+    for (unsigned m = 0; m < the_load.info.managers && n <= known; m++) {
+        int rc = manager_lost_keys_within(the_load.d, m, LOST_LOOK_MS);
+        if (rc == -ETIMEDOUT)
+            return true;
+        n += rc == 1;
+    }
+    return n > known;
+}

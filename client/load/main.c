@@ -23,7 +23,6 @@
 #include <launch/command.h>
 #include <launch/fan_out.h>
 
-#include <common/lost_keys.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -291,17 +290,6 @@ static int dictionary_look(struct load *l) {
     return 0;
 }
 
-/* Then a node is lost: it would have no worker, and may be the one that leads. */
-static bool keys_are_lost(void) {
-    bool are = false;
-    for (unsigned m = 0; ddict_refills(the_load.d) == 1 && m < the_load.info.managers && !are;
-         m++) {
-        int rc = manager_lost_keys_within(the_load.d, m, LOST_LOOK_MS);
-        are = rc == 1 || rc == -ETIMEDOUT;
-    }
-    return are;
-}
-
 static int attach_look(const struct load_options *o) {
     int rc = ddict_attach(&the_load.d, o->name, -1);
     if (rc == 0)
@@ -399,9 +387,10 @@ int main(int argc, char **argv) {
         return rc;
     rc = ddict_attach(&the_load.d, l.o.name, -1);
     bool other = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME"); /* we are on a login node */
+    /* where keys were lost a node is: it would have no worker, and may be the one that leads */
     if (!l.o.run && !l.here &&
         (other || (rc == 0 && ddict_get_info(the_load.d, &the_load.info) == 0 &&
-                   the_load.info.nodes > 1 && !keys_are_lost()))) {
+                   the_load.info.nodes > 1 && !losses_exceed(0)))) {
         char why[LOAD_ERROR_MAX];
         snprintf(why, sizeof why, "%s", ddict_errmsg());
         int there = workers_spread(&l.o);
