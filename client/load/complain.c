@@ -3,7 +3,7 @@
 #include "complain.h"
 
 #include "load.h"
-#include "set.h"
+#include "text_json.h"
 #include <base/error.h>
 #include <base/verb.h>
 

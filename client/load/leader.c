@@ -17,6 +17,7 @@
 #include "set_name.h"
 #include "signals.h"
 #include "state.h"
+#include "text_json.h"
 #include "worker.h"
 #include <base/clock.h>
 #include <base/error.h>

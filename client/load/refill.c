@@ -13,6 +13,7 @@
 #include "set_name.h"
 #include "signals.h"
 #include "state.h"
+#include "text_json.h"
 #include "wanted.h"
 #include "worker.h"
 #include <base/clock.h>

@@ -19,8 +19,6 @@ struct set_result {
 int set_write(const struct load_plan *p, struct set_result *r);
 /* Of a set that is put: why it can be read once only (SETS 4), or NULL. */
 const char *set_why_once(const struct load_plan *p, const struct set_result *r);
-/* A text as a JSON string. Names need not be UTF-8, but JSON is: other bytes become U+FFFD. */
-struct json_t *text_json(const void *text, size_t len);
 struct set_found {
     char id[LOAD_ID_CAP]; /* of its load */
     uint64_t items, bytes;
