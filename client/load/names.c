@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - turn paths of members into keys, and remember which names were seen. */
+/* names.c - turn paths of members and numbers of records into keys, and remember which names were seen. */
 #include "names.h"
 
 #include <base/error.h>
 #include <base/hashset.h>
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +35,11 @@ int name_clean(struct pack *out, const char *name, size_t len) {
         len -= n;
     }
     return out->len > begin ? 0 : -1;
+}
+
+size_t number_key(char *key, const char *prefix, uint64_t number) {
+    return (size_t)snprintf(key, NUMBER_KEY_CAP, "%c%.900s%" PRIu64, *prefix != 0 ? 's' : 'i',
+                            prefix, number);
 }
 
 struct names *names_new(void) {

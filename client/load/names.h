@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.h - turn paths of members into keys, and remember which names were seen. */
+/* names.h - turn paths of members and numbers of records into keys, and remember which names were seen. */
 #ifndef DDICT_LOAD_NAMES_H
 #define DDICT_LOAD_NAMES_H
 
@@ -8,6 +8,10 @@
 /* Add a path of len bytes to out, without leading slashes, "./" and empty parts. 0; -1: it has a
  * part "..", or nothing is left. */
 int name_clean(struct pack *out, const char *name, size_t len);
+
+#define NUMBER_KEY_CAP 1024 /* bytes of a key */
+/* Write the key of a record of a numbered set; its length. */
+size_t number_key(char *key, const char *prefix, uint64_t number);
 
 /* A set of 64-bit hashes, each with a number. Only among some 2^32 names two are likely to have one
  * hash. */

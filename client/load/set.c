@@ -423,11 +423,6 @@ static json_t *head_make(const struct load_plan *p, const struct gathered *g,
     return o;
 }
 
-size_t number_key(char *key, const char *prefix, uint64_t number) {
-    return (size_t)snprintf(key, NUMBER_KEY_CAP, "%c%.900s%" PRIu64, *prefix != 0 ? 's' : 'i',
-                            prefix, number);
-}
-
 /* Some records of a numbered set were skipped: write its keys one by one, as for other sets. */
 static int numbers_to_keys(struct gathered *g) {
     for (uint64_t i = 0; i < g->n; i++) {

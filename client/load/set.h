@@ -5,8 +5,7 @@
 
 #include "load.h"
 
-#define SET_PART       65536u /* items of a part, SETS */
-#define NUMBER_KEY_CAP 1024   /* bytes of a key */
+#define SET_PART 65536u /* items of a part, SETS */
 
 struct names;
 struct set_result {
@@ -37,7 +36,5 @@ int set_mark_incomplete(const char *name);
 int set_items_remove(const char *name, const struct names *keep);
 /* Remove its description. Returns as set_mark_incomplete(). */
 int set_remove(const char *name);
-/* Write the key of a record of a numbered set; its length. */
-size_t number_key(char *key, const char *prefix, uint64_t number);
 
 #endif
