@@ -7,6 +7,7 @@
 
 #include "beat.h"
 #include "complain.h"
+#include "existing_set.h"
 #include "load.h"
 #include "losses.h"
 #include "ownership.h"

@@ -5,12 +5,12 @@
  * it can crash, or be killed, alone. Python's ddict.load() runs it, too.
  */
 #include "complain.h"
+#include "existing_set.h"
 #include "leader.h"
 #include "load.h"
 #include "losses.h"
 #include "progress.h"
 #include "refill.h"
-#include "set.h"
 #include "set_name.h"
 #include "signals.h"
 #include "state.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.c - turn paths of members and numbers of records into keys, and remember which names were seen. */
+/* names.c - keys of members and of numbered records, and which names were seen, names.h */
 #include "names.h"
 
 #include <base/error.h>

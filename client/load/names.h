@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* names.h - turn paths of members and numbers of records into keys, and remember which names were seen. */
+/* names.h - keys of members and of numbered records, and which names were seen. */
 #ifndef DDICT_LOAD_NAMES_H
 #define DDICT_LOAD_NAMES_H
 

@@ -5,7 +5,6 @@
 
 #include "format/sources.h"
 #include "load.h"
-#include "set.h"
 #include "state.h"
 #include <base/clock.h>
 #include <base/error.h>

@@ -3,8 +3,8 @@
 #ifndef DDICT_LOAD_OWNERSHIP_H
 #define DDICT_LOAD_OWNERSHIP_H
 
+#include "existing_set.h"
 #include "load.h"
-#include "set.h"
 
 struct claim {
     int64_t try;
