@@ -19,6 +19,7 @@
 #include "signals.h"
 #include "state.h"
 #include "text_json.h"
+#include "tries.h"
 #include "worker.h"
 #include <base/clock.h>
 #include <base/error.h>
@@ -142,13 +143,6 @@ static int losses_look(void) {
     return n < 0 ? n : 0;
 }
 
-/* Clear what earlier tries left, because it may not be all of it: their units are read anew. */
-static int tries_clear(void) {
-    int n = state_clear(the_load.id, "run");
-    the_load.continued |= n > 0;
-    return n < 0 ? n : 0;
-}
-
 /* A node may be lost while another process is waited for. */
 static int claim_and_clear(void) {
     int rc = load_claim(&lead.claim, &lead.found);
@@ -224,13 +218,6 @@ static int plan_fits(void) {
                     (total - spill + (lead.need - left) + lead.need / 8) / (1u << 20) + 1);
 }
 
-static int marks_put(void) {
-    int rc = 0;
-    for (int64_t n = 0; the_load.refills && n < LOAD_MARKS && rc == 0; n++)
-        rc = state_put(the_load.id, "begun", n, -1, "", 0, 0);
-    return rc;
-}
-
 static int plan_get_ready(void) {
     int rc = DDICT_ENOKEY;
     if (the_load.continued)
@@ -245,7 +232,7 @@ static int plan_get_ready(void) {
         rc = set_mark_incomplete(the_load.set);
     if (rc == 0 && fresh) {
         lead.begun = true;
-        rc = marks_put();
+        rc = try_mark();
         rc = rc < 0 ? rc : load_plan_store(&lead.plan);
     }
     if (rc == 0)
@@ -374,49 +361,8 @@ static int call_complete(int (*run)(void)) {
 
 /* --- afterwards --- */
 
-/* Delete what the tries left in the dictionary. Waiting processes see by the set that the load is
- * complete. */
 static int tries_tidy(void) {
-    int rc = 0;
-    for (int64_t try = lead.claim.try; try >= 0; try--) {
-        char who[256], run[LOAD_RUN_CAP] = "";
-        unsigned workers = 0;
-        if (state_text(the_load.id, "run", try, who, sizeof who) < 0)
-            continue;
-        sscanf(who, "%16s %*s %*d %u", run, &workers);
-        for (uint64_t n = 0; n < the_load.units && rc >= 0; n++)
-            rc = state_del(run, "claim", (int64_t)n, -1);
-        for (unsigned w = 1; w < workers && rc >= 0 && strcmp(run, the_load.run) != 0; w++)
-            rc = state_del(run, "beat", w, -1);
-        state_del(run, "stop", -1, -1);
-        if (strcmp(run, the_load.run) != 0)
-            state_del(run, NULL, -1, -1);
-    }
-    for (uint64_t n = 0; n < the_load.units && rc >= 0; n++) {
-        uint8_t *value;
-        size_t len;
-        rc = state_get(the_load.id, "done", (int64_t)n, -1, &value, &len);
-        struct unpack u = {.at = value, .left = len};
-        unpack_u32(&u);
-        uint64_t parts = unpack_u64(&u);
-        free(value);
-        for (uint64_t i = 0; i < parts && rc >= 0; i++)
-            rc = state_del(the_load.id, "part", (int64_t)n, (int64_t)i);
-        if (rc >= 0 || rc == DDICT_ENOKEY)
-            rc = state_del(the_load.id, "unit", (int64_t)n, -1);
-        if (rc >= 0)
-            rc = state_del(the_load.id, "done", (int64_t)n, -1);
-    }
-    if (rc >= 0)
-        rc = state_del(the_load.id, "plan", -1, -1);
-    for (int64_t n = 0; the_load.refills && n < LOAD_MARKS && rc >= 0; n++)
-        rc = state_del(the_load.id, "begun", n, -1);
-    if (rc >= 0)
-        rc = state_del(lead.claim.name, "set", -1, -1);
-    /* delete the first try last: while it is there no other process begins */
-    for (int64_t try = lead.claim.try; try >= 0 && rc >= 0; try--)
-        rc = state_del(the_load.id, "run", try, -1);
-    return rc;
+    return tries_delete(&lead.claim);
 }
 
 static void texts_print(const char *head, const struct pack *texts, json_t *into) {
