@@ -23,7 +23,8 @@ int tries_clear(void) {
     return n < 0 ? n : 0;
 }
 
-int tries_delete(const struct claim *c) {
+/* Claims, beats and errors of all tries: the run of ours goes on. */
+static int runs_delete(const struct claim *c) {
     int rc = 0;
     for (int64_t try = c->try; try >= 0; try--) {
         char who[256], run[LOAD_RUN_CAP] = "";
@@ -39,21 +40,28 @@ int tries_delete(const struct claim *c) {
         if (strcmp(run, the_load.run) != 0)
             state_del(run, NULL, -1, -1);
     }
-    for (uint64_t n = 0; n < the_load.units && rc >= 0; n++) {
-        uint8_t *value;
-        size_t len;
-        rc = state_get(the_load.id, "done", (int64_t)n, -1, &value, &len);
-        struct unpack u = {.at = value, .left = len};
-        unpack_u32(&u);
-        uint64_t parts = unpack_u64(&u);
-        free(value);
-        for (uint64_t i = 0; i < parts && rc >= 0; i++)
-            rc = state_del(the_load.id, "part", (int64_t)n, (int64_t)i);
-        if (rc >= 0 || rc == DDICT_ENOKEY)
-            rc = state_del(the_load.id, "unit", (int64_t)n, -1);
-        if (rc >= 0)
-            rc = state_del(the_load.id, "done", (int64_t)n, -1);
-    }
+    return rc;
+}
+
+static int unit_delete(int64_t n) {
+    uint8_t *value;
+    size_t len;
+    int rc = state_get(the_load.id, "done", n, -1, &value, &len);
+    struct unpack u = {.at = value, .left = len};
+    unpack_u32(&u);
+    uint64_t parts = unpack_u64(&u);
+    free(value);
+    for (uint64_t i = 0; i < parts && rc >= 0; i++)
+        rc = state_del(the_load.id, "part", n, (int64_t)i);
+    if (rc >= 0 || rc == DDICT_ENOKEY)
+        rc = state_del(the_load.id, "unit", n, -1);
+    return rc < 0 ? rc : state_del(the_load.id, "done", n, -1);
+}
+
+int tries_delete(const struct claim *c) {
+    int rc = runs_delete(c);
+    for (uint64_t n = 0; n < the_load.units && rc >= 0; n++)
+        rc = unit_delete((int64_t)n);
     if (rc >= 0)
         rc = state_del(the_load.id, "plan", -1, -1);
     for (int64_t n = 0; the_load.refills && n < LOAD_MARKS && rc >= 0; n++)
