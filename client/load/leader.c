@@ -18,7 +18,7 @@
 #include "set_name.h"
 #include "signals.h"
 #include "state.h"
-#include "text_json.h"
+#include "summary.h"
 #include "tries.h"
 #include "worker.h"
 #include <base/clock.h>
@@ -365,94 +365,14 @@ static int tries_tidy(void) {
     return tries_delete(&lead.claim);
 }
 
-static void texts_print(const char *head, const struct pack *texts, json_t *into) {
-    struct unpack u = {.at = texts->data, .left = texts->len};
-    while (u.left > 0 && !u.bad) {
-        size_t n;
-        const char *text = unpack_text(&u, &n);
-        dd_error(0, "%s: %.*s", head, (int)n, text);
-        verb_say("%s", dd_errmsg());
-        if (into)
-            json_array_append_new(into, text_json(text, n));
-    }
-}
-
-/* Number of units that each worker read. */
+/* Number of units that each worker read. With --json, else NULL. */
 static json_t *units_json(void) {
-    json_t *units = json_array();
-    for (unsigned w = 0; w < the_load.workers; w++)
+    json_t *units = the_load.o->json ? json_array() : NULL;
+    for (unsigned w = 0; units && w < the_load.workers; w++)
         json_array_append_new(
             units, json_integer((json_int_t)(w == 0 ? figure_read(&the_load.figures.units)
                                                     : lead.peers[w].figures.units)));
     return units;
-}
-
-/* Why what a node has of the set is lost with the node: a sentence in text; or NULL. */
-static const char *refill_note(bool already, char *text, size_t cap) {
-    const char *why = already            ? lead.found.once
-                      : the_load.refills ? set_why_once(&lead.plan, &lead.result)
-                                         : NULL;
-    if (!why || *why == 0)
-        return NULL;
-    snprintf(text, cap, "the set is not read again when a node is lost: %s", why);
-    return text;
-}
-
-static int summary_print(uint64_t items, uint64_t bytes, double seconds, const struct figures *f,
-                         bool already) {
-    const struct set_result *r = &lead.result;
-    double rate = seconds > 0 ? (double)bytes / 1e6 / seconds / the_load.info.nodes : 0;
-    char have[24], once[200];
-    json_t *errors = json_array();
-    bool bad = false;
-    progress_clear();
-    texts_print("left out", &r->left, NULL);
-    if (r->left_out > 0)
-        verb_say("%" PRIu64 " members that are no files were left out", r->left_out);
-    texts_print("skipped", &r->failures, errors);
-    if (r->twice > 0)
-        verb_say("%" PRIu64 " names came more than once; the last one of each is kept", r->twice);
-    const char *note = refill_note(already, once, sizeof once);
-    if (note && !the_load.o->report)
-        verb_say("%s", note);
-    if (the_load.o->json) {
-        json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:f,s:f,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:o,s:O}",
-                              "set", the_load.set, "kind", the_load.origins[0].kind->name, "items",
-                              (json_int_t)items, "bytes", (json_int_t)bytes, "seconds", seconds,
-                              "mb_per_s_node", rate, "nodes", (json_int_t)the_load.info.nodes,
-                              "workers", (json_int_t)the_load.workers, "there",
-                              (json_int_t)f->there, "skipped", (json_int_t)r->failed, "left_out",
-                              (json_int_t)r->left_out, "classes", (json_int_t)r->classes, "already",
-                              already, "units", units_json(), "errors", errors);
-        if (o && note)
-            json_object_set_new(o, "note", json_string(note));
-        char *text = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-        bad = !text || puts(text) == EOF;
-        free(text);
-        json_decref(o);
-    } else if (already) {
-        dd_error(0, "%s", the_load.set); /* removes control characters */
-        printf("%s is loaded already: %" PRIu64 " items, %s", dd_errmsg(), items,
-               size_format(have, sizeof have, bytes));
-        if (lead.again > 0)
-            printf(", of which %" PRIu64 " were lost with a node and read again", lead.again);
-        putchar('\n');
-    } else {
-        dd_error(0, "%s", the_load.set);
-        printf("%s: %" PRIu64 " items, %s (%" PRIu64
-               " bytes) in %.2f s, %.1f MB/s on each of %u node%s",
-               dd_errmsg(), items, size_format(have, sizeof have, bytes), bytes, seconds, rate,
-               the_load.info.nodes, the_load.info.nodes == 1 ? "" : "s");
-        if (r->classes > 0)
-            printf(", %" PRIu64 " classes", r->classes);
-        if (f->there > 0)
-            printf(", %" PRIu64 " items were there already", f->there);
-        if (r->failed > 0)
-            printf(", %" PRIu64 " skipped", r->failed);
-        putchar('\n');
-    }
-    json_decref(errors);
-    return fflush(stdout) == 0 && !bad ? 0 : 1;
 }
 
 static int load_all(void) {
@@ -470,8 +390,14 @@ static int load_all(void) {
     if (rc == 1) {
         if ((rc = call_run(set_repair)) < 0)
             return rc;
-        f = (struct figures){.there = lead.found.items - lead.again};
-        return summary_print(lead.found.items, lead.found.bytes, 0, &f, true);
+        return summary_print(&(struct summary){.already = true,
+                                               .items = lead.found.items,
+                                               .bytes = lead.found.bytes,
+                                               .there = lead.found.items - lead.again,
+                                               .repaired = lead.again,
+                                               .result = &lead.result,
+                                               .once = lead.found.once,
+                                               .units = units_json()});
     }
     if (rc == 0)
         rc = call_run(plan_get_ready);
@@ -493,7 +419,14 @@ static int load_all(void) {
         lead.unrepaired = rc < 0;
     }
     if (rc == 0)
-        rc = summary_print(lead.result.items, lead.result.bytes, seconds, &f, false);
+        rc = summary_print(&(struct summary){
+            .items = lead.result.items,
+            .bytes = lead.result.bytes,
+            .seconds = seconds,
+            .there = f.there,
+            .result = &lead.result,
+            .once = the_load.refills ? set_why_once(&lead.plan, &lead.result) : NULL,
+            .units = units_json()});
     return rc;
 }
 
