@@ -55,7 +55,7 @@ static struct leader {
     struct set_found found; /* the set that is there already */
     struct load_plan plan;
     struct set_result result;
-    uint64_t again; /* items that were lost with a node, and read again */
+    uint64_t repaired; /* items of the set that were lost with a node, and read again */
 } lead;
 
 /* counters; they order nothing */
@@ -348,7 +348,7 @@ static int set_complete(void) {
 }
 
 static int set_repair(void) {
-    return the_load.refills ? own_set_refill(&lead.again) : 0;
+    return the_load.refills ? own_set_refill(&lead.repaired) : 0;
 }
 
 /* Once the set is written the load is complete, and a signal or another worker's error comes too
@@ -384,8 +384,8 @@ static int load_all(void) {
     if (rc == 0 && the_load.refills)
         rc = call_run(losses_look);
     if (rc == 0)
-        rc =
-            call_run(claim_and_clear); /* may have to wait for another process, or for a lost key */
+        /* may have to wait for another process, or for a lost key */
+        rc = call_run(claim_and_clear);
     lead.begun = the_load.continued;
     if (rc == 1) {
         if ((rc = call_run(set_repair)) < 0)
@@ -393,8 +393,8 @@ static int load_all(void) {
         return summary_print(&(struct summary){.already = true,
                                                .items = lead.found.items,
                                                .bytes = lead.found.bytes,
-                                               .there = lead.found.items - lead.again,
-                                               .repaired = lead.again,
+                                               .there = lead.found.items - lead.repaired,
+                                               .repaired = lead.repaired,
                                                .result = &lead.result,
                                                .once = lead.found.once,
                                                .units = units_json()});
