@@ -5,6 +5,7 @@
 #include "complain.h"
 #include "load.h"
 #include "losses.h"
+#include "lost_set.h"
 #include "names.h"
 #include "ownership.h"
 #include "plan.h"
@@ -19,7 +20,6 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/size.h>
-#include <base/vec.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,25 +31,9 @@
 #include <xxhash.h>
 
 #define TICK_MS 50
-#define LOOK_MS 5000 /* where a key that was there is lost meanwhile its next copy is looked at */
-
-struct lost_set {
-    char name[256];
-    json_t *head; /* its description; NULL: none is left */
-    uint64_t lost, items, bytes;
-    json_int_t time;          /* when it was loaded */
-    char why[LOAD_ERROR_MAX]; /* "": no error */
-    bool is_final;            /* another try will not help */
-    bool is_whole;            /* its description is */
-};
 
 static struct refill {
-    bool *anew; /* [managers] */
-
-    struct names *there;   /* hashes of the keys of all pieces and copies, and of anew */
-    struct names *claimed; /* of items that were lost, of sets that were loaded later */
-    struct lost_set *sets;
-    size_t n, cap;
+    bool *anew;                       /* [managers] */
     const struct load_options *asked; /* the command line's */
 } refill;
 
@@ -57,185 +41,12 @@ static int no_memory(void) {
     return dd_error(-ENOMEM, "out of memory");
 }
 
-/* The first reason is kept. */
-static void set_failed(struct lost_set *l, const char *why) {
-    if (l->why[0] == 0)
-        snprintf(l->why, sizeof l->why, "%s", why);
-}
-
-/* --- what is there: listing a key waits for nothing, asking for one that was lost would --- */
-
-static bool is_there(const uint8_t *key, size_t len) {
-    uint64_t unused;
-    return names_find(refill.there, XXH3_64bits(key, len), &unused);
-}
-
-static bool key_began_anew(const uint8_t *key, size_t len) {
-    return refill.anew[ddict_owner(the_load.d, key, len)];
-}
-
-/* The set of a piece or of a copy, whose key has the set's name behind head bytes. 0 or -ENOMEM. */
-static int set_note(const uint8_t *key, size_t len, size_t head) {
-    struct unpack u = {.at = key + head, .left = len - head};
-    size_t n, i = 0;
-    const char *name = unpack_text(&u, &n);
-    if (u.bad || n < 2 || *name != 's' || n > sizeof refill.sets->name)
-        return 0;
-    while (i < refill.n && (strlen(refill.sets[i].name) != n - 1 ||
-                            memcmp(refill.sets[i].name, name + 1, n - 1) != 0))
-        i++;
-    if (i < refill.n)
-        return 0;
-    if (VEC_ROOM(&refill.sets, &refill.cap, refill.n + 1, 16) < 0)
-        return no_memory();
-    struct lost_set *l = &refill.sets[refill.n++];
-    memset(l, 0, sizeof *l);
-    memcpy(l->name, name + 1, n - 1);
-    return 0;
-}
-
-/* manager -1: all. Sets that keys with this head are of are noted. */
-static int keys_list(int manager, const char *head, size_t n) {
-    ddict_iter_t *it;
-    const void *key;
-    size_t len;
-    int rc = ddict_iter_open_prefix(the_load.d, manager, head, n, &it, -1);
-    if (rc < 0)
-        return load_error(rc);
-    while ((rc = ddict_iter_next(it, &key, &len)) == 1) {
-        rc = names_add(refill.there, XXH3_64bits(key, len), 0, NULL);
-        if (rc >= 0 && n > 0)
-            rc = set_note(key, len, n);
-        if (rc < 0)
-            break;
-    }
-    ddict_iter_close(it);
-    return rc == -ENOMEM ? no_memory() : rc < 0 ? load_error(rc) : 0;
-}
-
-/* --- descriptions --- */
-
-/* View a piece, or one of its copies. 1; 0: none is there; or negative. One that was listed may be
- * lost by now: asking for it waits until it is read again, perhaps by us. */
-static int piece_view(const char *name, const char *what, int64_t part, struct ddict_view *v) {
-    uint8_t key[SET_KEY_CAP];
-    size_t len = set_key(key, name, what, part);
-    int found = 0;
-    for (unsigned c = 0; len > 0; c++) {
-        int rc =
-            is_there(key, len) ? ddict_view(the_load.d, key, len, v, 0, LOOK_MS) : DDICT_ENOKEY;
-        if (rc >= 0)
-            return 1;
-        if (!key_is_absent(rc))
-            found = load_error(rc);
-        len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
-    }
-    return found;
-}
-
-/* Put those of a piece and its copies that are lost. 1, 0: none is left; or negative. */
-static int piece_restore(const char *name, const char *what, int64_t part) {
-    uint8_t key[SET_KEY_CAP];
-    struct ddict_view v;
-    int rc = piece_view(name, what, part, &v);
-    if (rc <= 0)
-        return rc;
-    size_t len = set_key(key, name, what, part);
-    for (unsigned c = 0; len > 0 && rc >= 0; c++) {
-        if (!is_there(key, len) && key_began_anew(key, len))
-            rc = ddict_put(the_load.d, key, len, v.data, v.len,
-                           DDICT_TAG(v.tag) | the_load.wanted_flags | DDICT_NEW, -1);
-        if (rc == DDICT_EEXISTS)
-            rc = 0;
-        len = c < SET_COPIES ? set_copy_key(key, name, what, part, c) : 0;
-    }
-    ddict_release(&v);
-    return rc < 0 ? load_error(rc) : 1;
-}
-
-static json_int_t head_int(const struct lost_set *l, const char *member) {
-    return json_integer_value(json_object_get(l->head, member));
-}
-
-static bool head_is_true(const struct lost_set *l, const char *member) {
-    return json_is_true(json_object_get(l->head, member));
-}
-
-/* Whether the set is being put, or was removed. It is put and removed in this order: put parts, copies of
- * the head, head; remove copies of the head, head, parts. Where the head was lost on another node it is
- * not there either; then asking for it waits, or tells. */
-static bool head_is_absent(const struct lost_set *l) {
-    uint8_t key[SET_KEY_CAP];
-    size_t len = set_key(key, l->name, NULL, 0);
-    return !is_there(key, len) && !key_began_anew(key, len) &&
-           ddict_contains(the_load.d, key, len, NULL, LOOK_MS) == 0;
-}
-
-/* 1: the head is read; 0: none is left, or what is left is no JSON; or negative. */
-static int lost_head_read(struct lost_set *l) {
-    struct ddict_view v;
-    int rc = piece_view(l->name, NULL, 0, &v);
-    if (rc <= 0)
-        return rc;
-    l->head = json_loadb(v.data, v.len, 0, NULL);
-    ddict_release(&v);
-    return l->head != NULL;
-}
-
-/* It is being replaced or removed, or that was broken off: what is lost of its description stays so. */
-static bool is_incomplete(const struct lost_set *l) {
-    const char *load = json_string_value(json_object_get(l->head, "load"));
-    return load && *load == 0;
-}
-
-/* The set can be read again if this dictionary loaded it, and kept how. */
-static void head_judge(struct lost_set *l) {
-    const json_t *how = json_object_get(l->head, "refill");
-    const char *dictionary = json_string_value(json_object_get(how, "dictionary")),
-               *once = json_string_value(json_object_get(how, "once"));
-    if (!dictionary)
-        set_failed(l, "it was not put by `ddict load`");
-    else if (strcmp(dictionary, the_load.dictionary) != 0)
-        set_failed(l, "it was restored: its items may have been changed before they were saved");
-    else
-        l->time = json_integer_value(json_object_get(how, "time"));
-    if (once)
-        set_failed(l, once);
-    if (is_incomplete(l))
-        set_failed(l, "it is being replaced or removed, or that was broken off");
-    l->is_final = l->why[0] != 0;
-}
-
-/* Samples of Python have no sizes, SETS 3. */
-static bool has_sizes(const struct lost_set *l) {
-    const char *kind = json_string_value(json_object_get(l->head, "kind"));
-    return !kind || strcmp(kind, "samples") != 0;
-}
-
-/* Put what is missing of the description from its copies. is_whole: nothing is missing any more. 0 or
- * negative. */
-static int set_describe(struct lost_set *l) {
-    static const char *const what[] = {"sizes", "keys", "labels"};
-    const bool has[] = {has_sizes(l), !head_is_true(l, "numbered"), head_is_true(l, "labels")};
-    int rc = piece_restore(l->name, NULL, 0);
-    bool whole = rc == 1;
-    for (int64_t p = 0; p < head_int(l, "parts") && rc >= 0; p++)
-        for (unsigned i = 0; i < 3 && rc >= 0; i++)
-            if (has[i] && (rc = piece_restore(l->name, what[i], p)) == 0)
-                whole = false;
-    l->is_whole = rc >= 0 && whole;
-    if (rc >= 0 && !whole)
-        set_failed(l, "a part of its description was lost with another node");
-    return rc < 0 ? rc : 0;
-}
-
 /* --- which items were lost --- */
 
-/* A key that a set has claimed is not wanted of those that were loaded earlier. */
 static int item_want(struct wanted *w, const char *key, size_t len, uint64_t size) {
-    if (is_there((const uint8_t *)key, len))
+    if (key_is_there(key, len))
         return 0;
-    int rc = names_add(refill.claimed, XXH3_64bits(key, len), 0, NULL);
+    int rc = key_claim(key, len);
     return rc == 0 ? wanted_add(w, key, len, size) : rc < 0 ? rc : 0;
 }
 
@@ -257,8 +68,8 @@ static int part_want(const struct lost_set *l, struct wanted *w, int64_t part,
             key = unpack_text(&k, &len);
         else
             len = number_key(text, prefix, i);
-        uint64_t size = has_sizes(l) ? unpack_u64(&s) : 0;
-        if (len > 0 && key_began_anew((const uint8_t *)key, len))
+        uint64_t size = head_has_sizes(l) ? unpack_u64(&s) : 0;
+        if (len > 0 && key_began_anew(key, len))
             rc = item_want(w, key, len, size);
     }
     return k.bad || s.bad ? dd_error(-EBADMSG, "its description cannot be read") : rc;
@@ -269,9 +80,9 @@ static int items_want(const struct lost_set *l, struct wanted *w) {
     for (int64_t p = 0; p < head_int(l, "parts") && rc >= 0; p++) {
         struct ddict_view keys = {0}, sizes = {0};
         bool numbered = head_is_true(l, "numbered");
-        rc = numbered ? 1 : piece_view(l->name, "keys", p, &keys);
-        if (rc == 1 && has_sizes(l))
-            rc = piece_view(l->name, "sizes", p, &sizes);
+        rc = numbered ? 1 : lost_piece_view(l->name, "keys", p, &keys);
+        if (rc == 1 && head_has_sizes(l))
+            rc = lost_piece_view(l->name, "sizes", p, &sizes);
         if (rc == 1)
             rc = part_want(l, w, p, numbered ? NULL : &keys, &sizes);
         else if (rc == 0)
@@ -308,10 +119,6 @@ static int options_make(const struct lost_set *l, struct load_options *o) {
         if (!(o->sources[i] = json_string_value(json_array_get(sources, i))))
             return dd_error(-EBADMSG, "its description cannot be read");
     return n > 0 && o->prefix && o->as ? 0 : dd_error(-EBADMSG, "its description cannot be read");
-}
-
-static json_int_t refill_int(const struct lost_set *l, const char *member) {
-    return json_integer_value(json_object_get(json_object_get(l->head, "refill"), member));
 }
 
 static bool is_folder(void) {
@@ -379,7 +186,7 @@ static int links_restore(void) {
     struct wanted *w = the_load.wanted;
     const struct pack *links = wanted_links(w);
     struct unpack u = {.at = links->data, .left = links->len};
-    int rc = 0, wait_ms = LOOK_MS;
+    int rc = 0, wait_ms = LISTED_WAIT_MS;
     while (rc == 0 && u.left > 0 && !u.bad) {
         size_t klen, tlen;
         const char *key = unpack_text(&u, &klen), *target = unpack_text(&u, &tlen);
@@ -440,7 +247,7 @@ static void outcome_note(struct lost_set *l, const struct wanted *w, int rc) {
     else
         snprintf(text, sizeof text, "%" PRIu64 " of %" PRIu64 " items could not be read%s%.*s",
                  missing, l->lost, n > 0 ? ": " : "", (int)(n < 700 ? n : 700), first);
-    set_failed(l, text);
+    lost_set_failed(l, text);
 }
 
 /* Claim the items that it lost, also if it cannot be read: the values of a set that was loaded earlier
@@ -449,7 +256,7 @@ static void outcome_note(struct lost_set *l, const struct wanted *w, int rc) {
 static int items_claim(struct lost_set *l, struct wanted *w) {
     int rc = l->head ? items_want(l, w) : 0;
     if (rc < 0)
-        set_failed(l, dd_errmsg());
+        lost_set_failed(l, dd_errmsg());
     else if (l->is_final && l->is_whole && wanted_count(w) == 0)
         l->is_final = false, l->why[0] = 0;
     return l->why[0] == 0 && wanted_count(w) > 0;
@@ -473,7 +280,7 @@ static int set_refill(struct lost_set *l) {
         the_load.wanted = NULL;
         outcome_note(l, w, rc);
         if (rc < 0)
-            set_failed(l, dd_errmsg());
+            lost_set_failed(l, dd_errmsg());
         the_load.o = refill.asked;
         free(the_load.origins);
         the_load.origins = NULL;
@@ -503,57 +310,14 @@ static int owners_read(const char *text) {
     return *text != 0 ? 0 : dd_error(-EINVAL, "--refill: no manager");
 }
 
-/* The one that was loaded last comes first: what two sets have is put as it was. */
-static int later_compare(const void *a, const void *b) {
-    const struct lost_set *x = a, *y = b;
-    return x->time != y->time ? (x->time > y->time ? -1 : 1) : strcmp(x->name, y->name);
-}
-
-/* A failure is the set's. */
-static int lost_set_find(struct lost_set *l, const char *only) {
-    int rc = lost_head_read(l);
-    if (rc == 0) {
-        set_failed(l, "its description was lost with another node");
-        l->is_final = true;
-    }
-    if (rc == 1) {
-        head_judge(l);
-        if (!is_incomplete(l) && (!only || strcmp(l->name, only) == 0))
-            rc = set_describe(l);
-    }
-    if (rc < 0)
-        set_failed(l, dd_errmsg());
-    return rc;
-}
-
-/* only: the one whose description is made whole; NULL: all. */
-static int lost_sets_find(const char *only) {
-    refill.there = names_new();
-    refill.claimed = names_new();
-    int rc = !refill.there || !refill.claimed
-                 ? no_memory()
-                 : keys_list(-1, SET_KEY_HEAD, sizeof SET_KEY_HEAD - 1);
-    if (rc == 0)
-        rc = keys_list(-1, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1);
-    for (unsigned m = 0; m < the_load.info.managers && rc == 0; m++)
-        rc = refill.anew[m] ? keys_list((int)m, "", 0) : 0;
-    for (size_t i = 0; i < refill.n && rc == 0;)
-        if (head_is_absent(&refill.sets[i]))
-            refill.sets[i] = refill.sets[--refill.n];
-        else if ((rc = lost_set_find(&refill.sets[i++], only)) != -ENOMEM && rc != DDICT_EGONE)
-            rc = 0;
-    if (rc == 0 && refill.n > 0)
-        qsort(refill.sets, refill.n, sizeof *refill.sets, later_compare);
-    return rc;
-}
-
 /* The exit code. */
 static int sets_print(double seconds) {
     uint64_t items = 0, bytes = 0;
     json_t *sets = json_array();
     bool bad = !sets, failed = false;
-    for (size_t i = 0; i < refill.n && !bad; i++) {
-        struct lost_set *l = &refill.sets[i];
+    size_t n;
+    const struct lost_set *l = lost_sets(&n);
+    for (; n > 0 && !bad; n--, l++) {
         json_t *o = json_pack("{s:o,s:I,s:I,s:I}", "set", text_json(l->name, strlen(l->name)),
                               "items", (json_int_t)l->items, "bytes", (json_int_t)l->bytes, "lost",
                               (json_int_t)l->lost);
@@ -576,12 +340,8 @@ static int sets_print(double seconds) {
 }
 
 static void refill_free(void) {
-    for (size_t i = 0; i < refill.n; i++)
-        json_decref(refill.sets[i].head);
-    free(refill.sets);
+    lost_sets_free();
     free(refill.anew);
-    names_free(refill.there);
-    names_free(refill.claimed);
     memset(&refill, 0, sizeof refill);
 }
 
@@ -590,11 +350,13 @@ int refill_run(const char *owners) {
     refill.asked = the_load.o;
     the_load.wanted_flags = DDICT_LOADED | DDICT_REFILL;
     the_load.workers = 1;
+    size_t n;
     int rc = owners_read(owners);
     if (rc == 0)
-        rc = lost_sets_find(NULL);
-    for (size_t i = 0; i < refill.n && rc == 0; i++)
-        rc = set_refill(&refill.sets[i]);
+        rc = lost_sets_find(refill.anew, NULL);
+    struct lost_set *sets = lost_sets(&n);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = set_refill(&sets[i]);
     if (rc < 0 && rc != LOAD_HANGS) {
         load_complain(dd_errmsg(), rc);
         rc = 1;
@@ -616,9 +378,11 @@ static int owners_find(void) {
 
 /* Sets that were loaded later are only looked at. */
 static int own_set_read(uint64_t *items) {
-    int rc = lost_sets_find(the_load.set);
-    for (size_t i = 0; i < refill.n && rc == 0; i++) {
-        struct lost_set *l = &refill.sets[i];
+    size_t n;
+    int rc = lost_sets_find(refill.anew, the_load.set);
+    struct lost_set *sets = lost_sets(&n);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        struct lost_set *l = &sets[i];
         if (strcmp(l->name, the_load.set) == 0) {
             rc = set_refill(l);
             *items = l->items;
