@@ -22,22 +22,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct refill {
-    bool *anew;                       /* [managers] */
-    const struct load_options *asked; /* the command line's */
-} refill;
-
-static int no_memory(void) {
-    return dd_error(-ENOMEM, "out of memory");
-}
-
 /* --- all sets --- */
 
-static int owners_read(const char *text) {
+static int owners_read(const char *text, bool *anew) {
     uint32_t nodes = the_load.info.nodes, keyed = ddict_keyed_nodes(the_load.d);
-    refill.anew = calloc(the_load.info.managers, sizeof *refill.anew);
-    if (!refill.anew)
-        return no_memory();
     for (const char *at = text; *at != 0;) {
         char word[16];
         size_t n = strcspn(at, ",");
@@ -45,7 +33,7 @@ static int owners_read(const char *text) {
         snprintf(word, sizeof word, "%.*s", (int)(n < 15 ? n : 15), at);
         if (count_parse(word, 0, the_load.info.managers - 1, &owner) < 0 || owner % nodes >= keyed)
             return dd_error(-EINVAL, "--refill=%s: %s is no manager that owns keys", text, word);
-        refill.anew[owner] = true;
+        anew[owner] = true;
         at += n + (at[n] == ',');
     }
     return *text != 0 ? 0 : dd_error(-EINVAL, "--refill: no manager");
@@ -80,21 +68,15 @@ static int sets_print(double seconds) {
     return bad || failed;
 }
 
-static void refill_free(void) {
-    lost_sets_free();
-    free(refill.anew);
-    memset(&refill, 0, sizeof refill);
-}
-
 int refill_run(const char *owners) {
     uint64_t began = clock_ns();
-    refill.asked = the_load.o;
+    bool *anew = calloc(the_load.info.managers, sizeof *anew);
+    size_t n;
     the_load.wanted_flags = DDICT_LOADED | DDICT_REFILL;
     the_load.workers = 1;
-    size_t n;
-    int rc = owners_read(owners);
+    int rc = !anew ? dd_error(-ENOMEM, "out of memory") : owners_read(owners, anew);
     if (rc == 0)
-        rc = lost_sets_find(refill.anew, NULL);
+        rc = lost_sets_find(anew, NULL);
     struct lost_set *sets = lost_sets(&n);
     for (size_t i = 0; i < n && rc == 0; i++)
         rc = set_refill(&sets[i]);
@@ -106,62 +88,63 @@ int refill_run(const char *owners) {
     }
     if (the_load.nthreads > 0) /* it hangs in a file system: only the end of the process stops it */
         _exit(1);
-    refill_free();
+    lost_sets_free();
+    free(anew);
     return rc;
 }
 
 /* --- one set, by the load of it --- */
 
-static int owners_find(void) {
-    refill.anew = calloc(the_load.info.managers, sizeof *refill.anew);
-    return !refill.anew ? no_memory() : losses_find(refill.anew);
+/* A set that was loaded later claims what it lost, and is not read. */
+static int later_set_claim(struct lost_set *l) {
+    struct wanted *w = wanted_new();
+    if (!w)
+        return dd_error(-ENOMEM, "out of memory");
+    items_claim(l, w);
+    wanted_free(w);
+    return 0;
 }
 
-/* Sets that were loaded later are only looked at. */
-static int own_set_read(uint64_t *items) {
-    size_t n;
-    int rc = lost_sets_find(refill.anew, the_load.set);
+static int own_set_read(const bool *anew, uint64_t *items) {
+    size_t n, i = 0;
+    int rc = lost_sets_find(anew, the_load.set);
     struct lost_set *sets = lost_sets(&n);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        struct lost_set *l = &sets[i];
-        if (strcmp(l->name, the_load.set) == 0) {
-            rc = set_refill(l);
-            *items = l->items;
-            return rc == 0 && l->why[0] != 0
-                       ? dd_error(-ENODATA, "the set \"%s\" lost items with a node: %s; %s",
-                                  l->name, l->why,
-                                  l->is_final
-                                      ? "--replace loads it anew"
-                                      : "the same command tries it again, --replace loads it anew")
-                       : rc;
-        }
-        struct wanted *w = wanted_new();
-        rc = !w ? no_memory() : 0;
-        if (w)
-            items_claim(l, w);
-        wanted_free(w);
-    }
-    return rc;
+    for (; i < n && rc == 0 && strcmp(sets[i].name, the_load.set) != 0; i++)
+        rc = later_set_claim(&sets[i]);
+    if (rc < 0 || i == n)
+        return rc;
+    rc = set_refill(&sets[i]);
+    *items = sets[i].items;
+    if (rc < 0 || sets[i].why[0] == 0)
+        return rc;
+    return dd_error(-ENODATA, "the set \"%s\" lost items with a node: %s; %s", sets[i].name,
+                    sets[i].why,
+                    sets[i].is_final ? "--replace loads it anew"
+                                     : "the same command tries it again, --replace loads it anew");
 }
 
 int own_set_refill(uint64_t *items) {
+    /* set_refill() changes these, and the load needs them afterwards */
+    const struct load_options *o = the_load.o;
     struct origin *origins = the_load.origins;
     struct figures figures = the_load.figures;
     uint64_t units = the_load.units;
     bool continued = the_load.continued;
+    bool *anew = calloc(the_load.info.managers, sizeof *anew);
     *items = 0;
-    refill.asked = the_load.o;
     the_load.wanted_flags = DDICT_LOADED;
     the_load.continued = false;
-    int rc = owners_find();
+    int rc = !anew ? dd_error(-ENOMEM, "out of memory") : losses_find(anew);
     if (rc > 0)
-        rc = own_set_read(items);
-    the_load.o = refill.asked;
+        rc = own_set_read(anew, items);
+    the_load.o = o;
     the_load.origins = origins;
     the_load.figures = figures;
     the_load.units = units;
     the_load.continued = continued;
-    if (rc != LOAD_HANGS)
-        refill_free();
+    if (rc != LOAD_HANGS) {
+        lost_sets_free();
+        free(anew);
+    }
     return rc < 0 ? rc : 0;
 }
