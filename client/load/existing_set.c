@@ -33,7 +33,7 @@ static const char *why_once(const json_t *how) {
         return NULL;
     return dictionary && strcmp(dictionary, the_load.dictionary) == 0
                ? json_string_value(json_object_get(how, "once"))
-               : "it was restored, perhaps with changes; loaded with \"replace\" it is read again";
+               : "it was restored, perhaps with changes; --replace loads it anew";
 }
 
 int set_look(const char *name, struct set_found *found) {
