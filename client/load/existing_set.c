@@ -70,8 +70,9 @@ int set_mark_incomplete(const char *name) {
         json_object_set_new(o, "load", json_string("")) == 0 ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     rc = !text ? dd_error(-ENOMEM, "out of memory") : head_put_alone(name, text);
-    /* If a node is lost meanwhile, what it had is put again, and that may be the head without the mark,
-     * from a copy. Removing a copy waits until the refill has ended; then the head is put once more. */
+    /* If a node is lost meanwhile, what it had is put again, and that may be the head without the
+     * mark, from a copy. Removing a copy waits until the refill has ended; then the head is put
+     * once more. */
     if (rc == 0 && the_load.refills && (rc = set_copies_remove(name, NULL, 0)) == 0)
         rc = head_put_alone(name, text);
     free(text);

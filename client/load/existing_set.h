@@ -19,8 +19,8 @@ int set_look(const char *name, struct set_found *found);
  * more, and no load takes it for complete. 0, also if there is none; or a negative code with the
  * sentence set. */
 int set_mark_incomplete(const char *name);
-/* Remove the items of the set of that name, but for those whose keys have their hashes in keep (NULL:
- * none). Returns as set_mark_incomplete(), which is called first. */
+/* Remove the items of the set of that name, but for those whose keys have their hashes in keep
+ * (NULL: none). Returns as set_mark_incomplete(), which is called first. */
 int set_items_remove(const char *name, const struct names *keep);
 /* Remove its description. Returns as set_mark_incomplete(). */
 int set_remove(const char *name);

@@ -8,9 +8,11 @@
  *                           otherwise it is the leader itself
  *     leader  (leader.c)    one worker: plans, waits for all, writes the set
  *     worker  (worker.c)    threads that claim units and read them
+ *     refill  (refill.c)    what ddictd starts when a node was lost, alone: puts again what sets
+ *                           had there. The leader does the same for its own set
  *
- * They meet in the dictionary, under keys that are tuples ("ddict.load", ...), all of which are
- * removed when the load is complete:
+ * Those of a load meet in the dictionary, under keys that are tuples ("ddict.load", ...), all of
+ * which are removed when it is complete:
  *
  *     ID, "run", g          text RUN NODE PID WORKERS: who makes try g = 0, 1, ... of load ID. Put
  *                           only if it is absent, so one try wins; the next one begins when that
@@ -57,8 +59,8 @@
 #define LOAD_THREADS_MAX 64u
 #define LOAD_MARKS       8
 
-/* A code: a thread of ours hangs in a read of a source. It may go on at any time, so nothing that it uses
- * may be freed: the handle d, and what o, origins, plan and wanted of the_load point to. */
+/* A code: a thread of ours hangs in a read of a source. It may go on at any time, so nothing that
+ * it uses may be freed: the handle d, and what o, origins, plan and wanted of the_load point to. */
 #define LOAD_HANGS (-EDEADLK)
 
 struct load_plan;
@@ -114,8 +116,8 @@ struct load {
     bool hangs;               /* another thread, which may use the handle as long as we live */
 };
 
-/* The load of this process. A refill reads one set after the other with it: o, origins, plan, wanted,
- * units, figures, newest and moved change from set to set, while no thread reads. */
+/* The load of this process. A refill reads one set after the other with it: o, origins, plan,
+ * wanted, units, figures, newest and moved change from set to set, while no thread reads. */
 extern struct load the_load;
 
 #endif

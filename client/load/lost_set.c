@@ -62,8 +62,8 @@ static int set_note(const uint8_t *key, size_t len, size_t head) {
     return 0;
 }
 
-/* List the keys of a manager (-1: of all) that begin with the n bytes of head, and note the sets that they
- * are of; n 0: all keys, and no sets. */
+/* List the keys of a manager (-1: of all) that begin with the n bytes of head, and note the sets
+ * that they are of; n 0: all keys, and no sets. */
 static int keys_list(int manager, const char *head, size_t n) {
     ddict_iter_t *it;
     const void *key;
@@ -137,9 +137,9 @@ bool head_has_sizes(const struct lost_set *l) {
     return !kind || strcmp(kind, "samples") != 0;
 }
 
-/* Whether the set is being put, or was removed. It is put and removed in this order: put parts, copies of
- * the head, head; remove copies of the head, head, parts. Where the head was lost on another node it is
- * not there either; then asking for it waits, or tells. */
+/* Whether the set is being put, or was removed. Its pieces are put in this order: parts, copies of
+ * the head, head; and removed in this one: copies of the head, head, parts. Where the head was lost
+ * on another node it is not there either; then asking for it waits, or tells. */
 static bool head_is_absent(const struct lost_set *l) {
     uint8_t key[SET_KEY_CAP];
     size_t len = set_key(key, l->name, NULL, 0);
@@ -158,7 +158,8 @@ static int lost_head_read(struct lost_set *l) {
     return l->head != NULL;
 }
 
-/* It is being replaced or removed, or that was broken off: what is lost of its description stays so. */
+/* It is being replaced or removed, or that was broken off: what is lost of its description stays
+ * so. */
 static bool is_incomplete(const struct lost_set *l) {
     const char *load = json_string_value(json_object_get(l->head, "load"));
     return load && *load == 0;
@@ -183,8 +184,8 @@ static void head_judge(struct lost_set *l) {
     l->is_final = l->why[0] != 0;
 }
 
-/* Put what is missing of the description from its copies. is_whole: nothing is missing any more. 0 or
- * negative. */
+/* Put what is missing of the description from its copies. is_whole: nothing is missing any more. 0
+ * or negative. */
 static int description_restore(struct lost_set *l) {
     static const char *const what[] = {"sizes", "keys", "labels"};
     const bool has[] = {head_has_sizes(l), !head_is_true(l, "numbered"), head_is_true(l, "labels")};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lost_set.h - in a refill: the sets that may have lost keys, what is left of their descriptions, and
- * which keys are there. These are listed once, because that waits for nothing: asking for a key that was
- * lost would.
+ * lost_set.h - in a refill: the sets that may have lost keys, what is left of their descriptions,
+ * and which keys are there. These are listed once, because that waits for nothing: asking for a key
+ * that was lost would.
  */
 #ifndef DDICT_LOAD_LOST_SET_H
 #define DDICT_LOAD_LOST_SET_H
@@ -11,7 +11,8 @@
 
 #include <jansson.h>
 
-/* Longest wait for a key that was listed: it may be lost by now, and is then read again, perhaps by us. */
+/* Longest wait for a key that was listed: it may be lost by now, and is then read again, perhaps by
+ * us. */
 #define LISTED_WAIT_MS 5000
 
 struct lost_set {
@@ -24,9 +25,10 @@ struct lost_set {
     bool is_whole;            /* its description is */
 };
 
-/* Find the sets, and put what was lost of their descriptions (only: of the set of this name; NULL: of
- * all) with the_load.wanted_flags. anew: [managers], whose keys began anew; in use until
- * lost_sets_free(). 0 or a negative code with the sentence set; what concerns one set is in its why. */
+/* Find the sets, and put what was lost of their descriptions (only: of the set of this name; NULL:
+ * of all) with the_load.wanted_flags. anew: [managers], whose keys began anew; in use until
+ * lost_sets_free(). 0 or a negative code with the sentence set; what concerns one set is in its
+ * why. */
 int lost_sets_find(const bool *anew, const char *only);
 /* These sets, *n of them. The one that was loaded last comes first. */
 struct lost_set *lost_sets(size_t *n);
@@ -44,8 +46,8 @@ int key_claim(const void *key, size_t len);
 
 /* --- descriptions --- */
 
-/* View a piece (set_key.h), or if it is not there one of its copies. 1; 0: none is there; or a negative
- * code with the sentence set. */
+/* View a piece (set_key.h), or if it is not there one of its copies. 1; 0: none is there; or a
+ * negative code with the sentence set. */
 int lost_piece_view(const char *name, const char *what, int64_t part, struct ddict_view *v);
 /* Members of the head, and of its "refill" (SETS 2, 4). */
 json_int_t head_int(const struct lost_set *l, const char *member);

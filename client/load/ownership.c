@@ -110,9 +110,9 @@ static int try_ended(struct claim *c, char last[LOAD_ERROR_MAX], uint64_t *since
     return rc;
 }
 
-/* Whether the run that has the set's name has ended, as run_ended(). A run of this same load has, because
- * we own the latest try. With --refill that is certain only of the run whose try came before ours: the
- * key of another's try may be lost while it runs, so its beat decides. */
+/* Whether the run that has the set's name has ended, as run_ended(). A run of this same load has,
+ * because we own the latest try. With --refill that is certain only of the run whose try came
+ * before ours: the key of another's try may be lost while it runs, so its beat decides. */
 static int name_holder_ended(const struct claim *c, const char *run, bool same,
                              char last[LOAD_ERROR_MAX], uint64_t *since) {
     if (same && (!the_load.refills || strcmp(run, c->previous_run) == 0))
@@ -120,8 +120,8 @@ static int name_holder_ended(const struct claim *c, const char *run, bool same,
     return run_ended(run, last, since);
 }
 
-/* Claim the set's name, unless another load that still runs has it; a run of this load is waited for.
- * 0 or negative. */
+/* Claim the set's name, unless another load that still runs has it; a run of this load is waited
+ * for. 0 or negative. */
 static int name_claim(struct claim *c, bool *said) {
     char mine[256], who[256], id[LOAD_ID_CAP], run[LOAD_RUN_CAP], node[128],
         first[LOAD_ERROR_MAX] = "", last[LOAD_ERROR_MAX] = "";

@@ -15,8 +15,9 @@ struct claim {
 /* Make the_load.id out of what was asked for and of the sources' stamps. 0 or a negative code with
  * the sentence set. */
 int load_id_make(void);
-/* Claim the load, after waiting for any other process that loads the same. 0: it is ours; 1: another
- * process has completed it, and *found is its set; or a negative code with the sentence set. */
+/* Claim the load, after waiting for any other process that loads the same. 0: it is ours; 1:
+ * another process has completed it, and *found is its set; or a negative code with the sentence
+ * set. */
 int load_claim(struct claim *c, struct set_found *found);
 /* Give the load back: nothing of it has been put. */
 void load_release(const struct claim *c);

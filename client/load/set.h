@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* set.h - the set that a load makes: its items, in parts. existing_set.h has those that are there. */
+/* set.h - the set that a load makes: its items, in parts. existing_set.h: one that is there. */
 #ifndef DDICT_LOAD_SET_H
 #define DDICT_LOAD_SET_H
 

@@ -50,8 +50,8 @@ static bool is_folder(void) {
     return strcmp(the_load.origins[0].kind->name, "dir") == 0;
 }
 
-/* Check that all sources are as they were. Those of folders may come and go: each file is looked at when
- * it is read. */
+/* Check that all sources are as they were. Those of folders may come and go: each file is looked at
+ * when it is read. */
 static int sources_check(const struct lost_set *l) {
     const char *id = json_string_value(json_object_get(l->head, "load"));
     int rc = sources_look();

@@ -15,8 +15,8 @@ struct summary {
     const char *once;     /* why the set is not read again after a loss; "" or NULL: it is */
     struct json_t *units; /* with --json: number of units that each worker read; taken */
 };
-/* Print what was left out on stderr and the rest, or with --json an object, on stdout. 0, or 1: it could
- * not be written. */
+/* Print what was left out on stderr and the rest, or with --json an object, on stdout. 0, or 1: it
+ * could not be written. */
 int summary_print(const struct summary *s);
 
 #endif
