@@ -87,7 +87,7 @@ def lose(d, node, trace=False):
         open(TRACE, "w").close()
     owners = {m for m in range(d.n) if d.stats(d.left()[0])[m]["pid"] in d.pids_of(node)}
     d.lose(node)
-    d.wait_refilled(node, 60)
+    d.wait_refilled(node, 60, owners)
     sets = {}
     for name in sorted(glob.glob(SAID + ".*"), key=os.path.getmtime):  # later children find less to do
         with open(name) as f:

@@ -47,11 +47,16 @@ class Refilled(Replicated):
         pattern = r"the keys of manager (\d+) begin anew on node .*: they were lost with %s" % re.escape(self.node_name(i))
         wait_for("the keys of node %d to begin anew" % i, lambda: any(re.search(pattern, t) for t in self.said()), seconds, pace=0.05)
 
+    def wait_refilled(self, i, seconds=30, owners=()):
+        """All that could be read again of what node i had was; owners: managers of which it had the keys, if that is known."""
+        name = re.escape(self.node_name(i))
+        anew = r"the keys of manager (\d+) begin anew on node .*: they were lost with %s" % name
+        read = r"has read again \d+ items? of \d+ data sets? in .*, which node %s had lost of manager (\d+)" % name
 
-    def wait_refilled(self, i, seconds=30):
-        """All that could be read again of what node i had was."""
-        pattern = r"has read again (\d+) items? of (\d+) data sets? in .*, which node %s had lost" % re.escape(self.node_name(i))
-        wait_for("the keys of node %d to be read again" % i, lambda: any(re.search(pattern, t) for t in self.said()), seconds, pace=0.05)
+        def of(pattern):
+            return {int(m.group(1)) for m in (re.search(pattern, t) for t in self.said()) if m}
+
+        wait_for("the keys of node %d to be read again" % i, lambda: of(read) and of(read) >= of(anew) | set(owners), seconds, pace=0.05)
 
 
 # --- a node is lost ---
