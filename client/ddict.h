@@ -76,8 +76,8 @@
  *
  * DEATH. A process that dies leaves no lock behind, and its leases are dropped. A manager that dies
  * is started again over its memory: a call that asks it takes some milliseconds longer, and has the
- * result that it would have had. Where that cannot be (restarts= in ddict.conf(5)), or a node is
- * lost, every call gives DDICT_ELOST within its deadline; when the dictionary has ended,
+ * result that it would have had; a change gives DDICT_ELOST in rare cases (restarts= in
+ * ddict.conf(5)). Where it is not started again, or a node is lost, every call gives DDICT_ELOST within its deadline; when the dictionary has ended,
  * DDICT_EGONE. With --replicas=2 or --refill the dictionary outlives a lost node. With --refill a
  * key that is not there, and may have been lost with a node, gives DDICT_EKEYLOST, not DDICT_ENOKEY;
  * other keys are as ever. Views that are held stay readable until they are released. A manager that

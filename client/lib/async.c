@@ -225,16 +225,16 @@ static bool async_op_fail(struct async_op *op, int code) {
 }
 
 /*
- * Send the op again in two cases. It waits for a key, and the manager says that its time is over,
+ * Send the op again in three cases. It waits for a key, and the manager says that its time is over,
  * but our clock says not: we were stopped meanwhile. Or it pops a value that is longer than the
- * memory set aside; the value was not removed.
+ * memory set aside; the value was not removed. Or it only reads, and has no answer (-ESTALE).
  */
 static bool async_op_retry(struct ddict_async *q, struct session *s, struct async_op *op,
                            uint64_t now) {
     uint64_t len = 0;
     bool late = op->waits && op->r.status == -ETIMEDOUT && request_was_late(&op->r);
-    bool small = async_op_refused(op, &len);
-    if ((!late && !small) || !s)
+    bool small = async_op_refused(op, &len), stale = op->r.status == -ESTALE;
+    if ((!late && !small && !stale) || !s)
         return false;
     if (now >= op->at_ns)
         return small && dd_error(-ETIMEDOUT, "no answer in time") < 0

@@ -12,6 +12,21 @@ static struct outgoing manager_ask(enum msg_type type, unsigned manager) {
     return (struct outgoing){.head = {.type = type, .manager = manager}};
 }
 
+static int answer_await(struct session *s, enum msg_type type, unsigned manager, struct request *r,
+                        struct call_deadline *w) {
+    struct node_manager *m = session_route(s, manager);
+    int rc = client_lane_wait(&m->lane, r, w);
+    if (rc < 0)
+        return rc;
+    if (unlikely(request_is_stale(r, w))) {
+        struct outgoing out = manager_ask(type, manager);
+        request_drop(r);
+        rc = request_again(r);
+        return rc < 0 ? rc : request_call_within(s, m, &out, r, w);
+    }
+    return r->status < 0 ? request_error(s, m, r, r->status) : 0;
+}
+
 /*
  * Send a request to every manager for which want() is true; take() sees each answer. Returns the
  * first failure, after all requests are over.
@@ -41,16 +56,13 @@ static int request_all(struct session *s, enum msg_type type, enum sink sink,
             break;
     }
     for (unsigned i = 0; i < sent; i++) {
-        struct node_manager *m = session_route(s, i);
         if (want && !want(s, i))
             continue;
         int e = 0;
         if (rc < 0)
-            client_lane_cancel(&m->lane, &r[i]);
-        else if ((e = client_lane_wait(&m->lane, &r[i], &w)) == 0)
-            e = r[i].status < 0 ? request_error(s, m, &r[i], r[i].status)
-                : !take         ? 0
-                                : take(arg, i, &r[i]);
+            client_lane_cancel(&session_route(s, i)->lane, &r[i]);
+        else if ((e = answer_await(s, type, i, &r[i], &w)) == 0 && take)
+            e = take(arg, i, &r[i]);
         if (rc == 0 && e < 0)
             rc = e;
         request_drop(&r[i]);

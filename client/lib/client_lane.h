@@ -77,7 +77,10 @@ struct request {
     uint32_t rewind; /* the last number with which it was rewound, to this byte */
     uint64_t from;
     bool notice_reserved; /* it has a place in lane.notices, should it be given up */
-    bool waits;           /* asked with WAIT */
+    bool unsure;          /* whether its manager knows it is to be asked */
+    bool
+        anew; /* of a put in pieces: its manager forgot it, and it is to be sent from its header on */
+    bool waits; /* asked with WAIT */
     /* what it waits for: bytes of room in SQ; NEED_GO: that its manager is held no more; 0: the
      * reply */
     uint32_t need;
@@ -121,7 +124,8 @@ struct client_lane {
     size_t notices_cap;
     /* requests that have a place in notices: notices_n + notices_reserved <= notices_cap */
     unsigned notices_reserved;
-    uint32_t *held; /* managers that nothing is to be sent for (PROTOCOL 2) */
+    unsigned unsure; /* requests that are */
+    uint32_t *held;  /* managers that nothing is to be sent for (PROTOCOL 2) */
     unsigned nheld;
     size_t held_room;
     uint32_t holds; /* how often held has changed */

@@ -17,6 +17,15 @@ void client_lane_notice_add(struct client_lane *p, struct request *r, uint16_t t
 void notice_release(struct client_lane *p, struct request *r);
 /* Send the notices, as far as there is room. */
 void client_lane_notices_send(struct client_lane *p);
+/* Send a message that has no payload. False: there is no room now. */
+bool client_lane_tell(struct client_lane *p, const struct msg *m);
+
+/* lane_life.c: its manager has another life. It is asked for each request that has no answer, as far as
+ * there is room. */
+void client_lane_life(struct client_lane *p);
+void client_lane_unsure_ask(struct client_lane *p);
+/* Its manager knows nothing of r. */
+void request_forgotten(struct client_lane *p, struct request *r);
 
 /* client_lane_cancel() without taking the lock, and without waking the manager. */
 void request_give_up(struct client_lane *p, struct request *r);

@@ -66,12 +66,9 @@ static int get_asked(const struct target *t, void *buf, size_t cap, size_t *vlen
                      unsigned flags, struct call_deadline *w) {
     struct node_manager *m = session_route(t->s, t->owner);
     struct request r = {.sink = cap == 0 ? SINK_NONE : SINK_BUFFER, .buf = buf, .cap = cap};
-    int rc;
-    do {
-        struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
-        rc = flags & DDICT_WAIT ? request_call_waiting(t->s, m, &out, &r, w, flags)
+    struct outgoing out = target_ask(t, cap == 0 ? MSG_HEAD : MSG_GET, 0);
+    int rc = flags & DDICT_WAIT ? request_call_waiting(t->s, m, &out, &r, w, flags)
                                 : request_call_within(t->s, m, &out, &r, w);
-    } while (request_was_replaced(&r, w) && request_again(&r) == 0);
     if (rc < 0 && rc != DDICT_ESMALL)
         return rc;
     if (vlen)
@@ -222,8 +219,6 @@ static int pop_again(struct request *r, struct call_deadline *w, bool *late) {
 
 static bool view_again(struct request *r, struct call_deadline *w, bool comes, int *rc,
                        uint64_t *len, bool *late) {
-    if (request_was_replaced(r, w))
-        return request_again(r) == 0;
     return comes && *rc == DDICT_ESMALL && request_pop_refused(r, len) &&
            (*rc = pop_again(r, w, late)) == 0;
 }

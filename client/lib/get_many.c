@@ -111,7 +111,7 @@ static void remote_collect(struct get_call *c, uint32_t i) {
         else if (rc == 0)
             call_deadline_renew(&c->w);
         bool late = waits && request_was_late(&c->r[i]) && call_deadline_left_us(&c->w) > 0;
-        if (rc < 0 || !(late || request_was_replaced(&c->r[i], &c->w)))
+        if (rc < 0 || !(late || request_is_stale(&c->r[i], &c->w)))
             break;
         request_drop(&c->r[i]); /* ask again, as request_call_waiting() does */
         if ((rc = request_again(&c->r[i])) < 0 || (rc = remote_ask(c, m, i, false)) < 0)

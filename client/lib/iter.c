@@ -128,11 +128,17 @@ static int keys_fill_asked(struct ddict_iter *it, struct session *s, struct call
     for (;;) {
         if (!it->asked && (rc = keys_ask(it, s)) < 0)
             return rc;
-        if (it->asked && keys_came(it))
+        bool came = it->asked && keys_came(it);
+        if (came && it->r.status != -ESTALE)
             break;
         int slice = call_deadline_slice(w);
         if (slice < 0)
             return slice;
+        if (came) { /* its manager is asked again */
+            it->asked = false;
+            request_drop(&it->r);
+            continue;
+        }
         if (!it->asked && slice > DD_WAIT_SLICE_MS)
             slice = DD_WAIT_SLICE_MS; /* no wake-up comes when the ring has room */
         if ((rc = client_lane_wait_any(&it->m->lane, &it->batch, 0, slice)) < 0)

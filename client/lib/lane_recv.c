@@ -153,9 +153,12 @@ int client_lane_drain(struct client_lane *p) {
     const uint8_t *payload = NULL;
     int n = 0, rc = p->broken;
     while (rc == 0 && n < DRAIN_MAX && (rc = ring_peek(&p->lane.cq, &m, &payload)) > 0) {
-        struct request *r = m.type != MSG_HOLD ? request_table_get(p, m.id) : NULL;
+        bool of_lane = m.type == MSG_HOLD || m.type == MSG_LIFE;
+        struct request *r = likely(!of_lane) ? request_table_get(p, m.id) : NULL;
         if (unlikely(m.type == MSG_HOLD))
             client_lane_manager_hold(p, m.manager, m.aux != 0);
+        else if (unlikely(m.type == MSG_LIFE))
+            client_lane_life(p);
         if (r && m.type == MSG_REPLY)
             take_reply(p, r, &m, payload);
         else if (r && m.type == MSG_DATA)
@@ -164,6 +167,8 @@ int client_lane_drain(struct client_lane *p) {
             p->strays++;
         else if (unlikely(r && m.type == MSG_REWIND))
             take_rewind(p, r, &m);
+        else if (unlikely(r && m.type == MSG_FORGOT))
+            request_forgotten(p, r);
         ring_consume(&p->lane.cq, &m);
         n++;
         rc = 0;
@@ -175,6 +180,8 @@ int client_lane_drain(struct client_lane *p) {
     }
     if (unlikely(p->notices_n > 0))
         client_lane_notices_send(p);
+    if (unlikely(p->unsure > 0))
+        client_lane_unsure_ask(p);
     if (rc < 0) {
         p->broken = rc;
         return dd_error(rc, "the lane to manager %u is damaged", p->manager->id);

@@ -90,6 +90,8 @@ void request_table_remove(struct client_lane *p, struct request *r) {
         at = &(*at)->chain;
     if (*at)
         *at = r->chain;
+    p->unsure -= r->unsure;
+    r->unsure = false;
     r->id = 0;
 }
 
@@ -171,22 +173,28 @@ static void sq_publish(struct client_lane *p) {
     lane_write_end(&p->lane);
 }
 
-void client_lane_notices_send(struct client_lane *p) {
+bool client_lane_tell(struct client_lane *p, const struct msg *m) {
     int rc = 0;
+    struct msg *to = sq_reserve(p, MSG_HEADER, &rc);
+    if (!to)
+        return false;
+    memcpy(to, m, sizeof *m);
+    to->len = MSG_HEADER;
+    to->manager = p->manager->id;
+    sq_publish(p);
+    return true;
+}
+
+void client_lane_notices_send(struct client_lane *p) {
     unsigned sent = 0;
     while (sent < p->notices_n) {
-        struct msg *m = sq_reserve(p, MSG_HEADER, &rc);
-        if (!m)
+        const struct notice *n = &p->notices[sent];
+        bool cancel = n->type == MSG_CANCEL;
+        struct msg m = {
+            .type = n->type, .id = cancel ? p->next_id : n->id, .aux = cancel ? n->id : 0};
+        if (!client_lane_tell(p, &m))
             break;
-        uint64_t id = p->notices[sent].id;
-        memset(m, 0, sizeof *m);
-        m->len = MSG_HEADER;
-        m->type = p->notices[sent].type;
-        if (m->type == MSG_CANCEL)
-            m->aux = id;
-        m->id = m->type == MSG_CANCEL ? p->next_id++ : id;
-        m->manager = p->manager->id;
-        sq_publish(p);
+        p->next_id += cancel;
         sent++;
     }
     p->notices_n -= sent;
@@ -224,6 +232,17 @@ static void outgoing_copy(struct outgoing *out, uint8_t *to, size_t n) {
             out->at_off = 0;
         }
     }
+}
+
+/* Its manager knows nothing of it any more. */
+static void push_anew(struct outgoing *out, struct request *r) {
+    r->anew = false;
+    __atomic_store_n(&r->rewound, 0, __ATOMIC_RELAXED);
+    r->rewind = 0;
+    out->begun = false;
+    out->sent = 0;
+    out->at = 0;
+    out->at_off = 0;
 }
 
 /* Its manager wants the value from an earlier byte on again. */
@@ -310,6 +329,17 @@ static int push_piece(struct client_lane *p, struct outgoing *out, struct reques
     return 1;
 }
 
+/* What its manager has asked for since the last record of it. */
+static int push_back(struct client_lane *p, struct outgoing *out, struct request *r) {
+    if (r->anew)
+        push_anew(out, r);
+    return r->rewound ? push_rewind(p, out, r) : 0;
+}
+
+static bool push_is_over(const struct outgoing *out) {
+    return out->begun && (out->head.type != MSG_PUT || out->sent == out->head.val_len);
+}
+
 /* The manager has refused the put in the middle: the id is free again only after ABORT. */
 static int push_abort(struct client_lane *p, struct outgoing *out, struct request *r) {
     if (r->sending)
@@ -334,15 +364,17 @@ int client_lane_push(struct client_lane *p, struct outgoing *out, struct request
             return p->broken;
         }
     }
+    if (unlikely(p->unsure > 0))
+        client_lane_unsure_ask(p);
     r->to = out->head.manager;
     if (unlikely(p->nheld > 0) && !r->done && client_lane_manager_is_held(p, r->to)) {
         r->need = NEED_GO;
         return 0;
     }
-    if (unlikely(r->rewound) && push_rewind(p, out, r) < 0)
+    if (unlikely(r->rewound || r->anew) && push_back(p, out, r) < 0)
         return p->broken;
     int rc = out->begun ? 1 : push_header(p, out, r);
-    while (rc > 0 && out->head.type == MSG_PUT && out->sent < out->head.val_len) {
+    while (rc > 0 && !push_is_over(out)) {
         if (client_lane_has_records(p) && client_lane_drain(p) < 0) /* a refusal may have arrived */
             return p->broken;
         if (r->done)
@@ -351,11 +383,11 @@ int client_lane_push(struct client_lane *p, struct outgoing *out, struct request
             r->need = NEED_GO;
             return 0;
         }
-        if (unlikely(r->rewound) && push_rewind(p, out, r) < 0)
+        if (unlikely(r->rewound || r->anew) && push_back(p, out, r) < 0)
             return p->broken;
         if (out->pause != 0 && out->sent >= out->pause)
             return 0;
-        rc = push_piece(p, out, r);
+        rc = out->begun ? push_piece(p, out, r) : push_header(p, out, r);
         if (rc > 0 && out->sent < out->head.val_len) {
             client_lane_wake(p); /* the manager copies this piece while we write the next one */
             if (unlikely(__atomic_load_n(&p->wanted, __ATOMIC_RELAXED) > 0)) {

@@ -4,14 +4,34 @@
 
 #include <errno.h>
 
-int request_call_within(struct session *s, struct node_manager *m, struct outgoing *out,
-                        struct request *r, struct call_deadline *w) {
+static int call_once(struct session *s, struct node_manager *m, struct outgoing *out,
+                     struct request *r, struct call_deadline *w) {
     int rc = client_lane_ask(&m->lane, out, r, w);
     if (unlikely(rc < 0)) { /* there was no answer; the sentence is set */
         request_drop(r);
         return rc;
     }
     return likely(r->status >= 0) ? r->status : request_error(s, m, r, r->status);
+}
+
+/* From its header on. */
+static void outgoing_again(struct outgoing *out) {
+    out->begun = false;
+    out->sent = 0;
+    out->at = 0;
+    out->at_off = 0;
+}
+
+int request_call_within(struct session *s, struct node_manager *m, struct outgoing *out,
+                        struct request *r, struct call_deadline *w) {
+    for (;;) {
+        int rc = call_once(s, m, out, r, w);
+        if (likely(!request_is_stale(r, w)))
+            return rc;
+        outgoing_again(out);
+        if ((rc = request_again(r)) < 0)
+            return rc;
+    }
 }
 
 int request_call(struct session *s, struct node_manager *m, struct outgoing *out, struct request *r,
@@ -34,7 +54,7 @@ bool request_was_late(const struct request *r) {
     return r->reply.status == -ETIMEDOUT;
 }
 
-bool request_was_replaced(const struct request *r, struct call_deadline *w) {
+bool request_is_stale(const struct request *r, struct call_deadline *w) {
     return r->status == -ESTALE && call_deadline_left_us(w) > 0;
 }
 
@@ -83,11 +103,12 @@ int request_call_waiting(struct session *s, struct node_manager *m, struct outgo
         out->head.flags |= MSGF_WAIT;
         out->head.aux = left;
         call_deadline_extend(w, grace);
-        rc = request_call_within(s, m, out, r, w);
+        rc = call_once(s, m, out, r, w);
         call_deadline_extend(w, -grace);
         /* Our clock decides: if we were suspended and the manager was not, our deadline is not
          * over. */
-        if (!request_was_late(r) || (left = call_deadline_left_us(w)) == 0)
+        if ((!request_was_late(r) && !request_is_stale(r, w)) ||
+            (left = call_deadline_left_us(w)) == 0)
             break;
         *out = first;
         if ((rc = request_again(r)) < 0)

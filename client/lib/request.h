@@ -64,8 +64,9 @@ int iter_next_within(ddict_iter_t *it, const void **key, size_t *klen, struct se
 
 /* Whether the manager has answered that the key did not come in time. */
 bool request_was_late(const struct request *r);
-/* Whether a GET had a part of a value that was replaced since, and there is time to ask again. */
-bool request_was_replaced(const struct request *r, struct call_deadline *w);
+/* Whether what only reads has no answer, and there is time to ask again: it had a part of a value that
+ * was replaced since, or its manager died and knows nothing of it. */
+bool request_is_stale(const struct request *r, struct call_deadline *w);
 /* Make a request that was refused, and dropped, ready to be sent once more. 0; -ENOMEM: as much
  * memory as before cannot be set aside. */
 int request_again(struct request *r);

@@ -107,6 +107,10 @@ static int answer_read(struct ddict_sub *sub, struct session *s, struct request 
     struct source *c = &sub->source[m];
     c->asked = false;
     sub->unasked_n++;
+    if (r->status == -ESTALE) { /* it is asked again */
+        request_drop(r);
+        return 0;
+    }
     if (r->status < 0)
         return request_error(s, session_route(s, m), r, r->status);
     if (!c->known)

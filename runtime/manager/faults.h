@@ -10,7 +10,7 @@
  *                                 of a value that is in its block), or the N-th change at another
  *                                 manager, or with replicas at the backup, that was entered, sent or
  *                                 heard of, or the N-th part of a
- *                                 value from there that was noted or passed, in each of its first 8
+ *                                 value for a lane that was noted or passed, in each of its first 8
  *                                 lives
  *     DDICT_TEST_DIE_LIVES=N      in its first N lives instead
  *     DDICT_TEST_DIE_CODE=CODE    it exits with CODE instead, which counts as a fault
@@ -51,7 +51,7 @@
 /* Of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
  * CQ, or is queued for a connection; the request has left SQ, or a piece from a connection is in its
  * block. Of a change at another manager, or at the backup: its id, or its key, is in the ledger; it is
- * queued for the connection; its answer, or its ACK, has come. Of a part of a value of another manager: it is noted; it stands in CQ, or is queued. */
+ * queued for the connection; its answer, or its ACK, has come. Of a part of a value for a lane: it is noted; it stands in CQ, or is queued. */
 enum faults_step {
     STEP_NONE,
     STEP_BEGUN,

@@ -360,7 +360,7 @@ static int stream_passes(struct manager *m, struct forward *f, const struct msg 
     f->requester->streams_n++;
     forward_become(f, FORWARD_PASSES);
     if (!forward_goes_on(f))
-        forward_hold(f); /* nobody knows what of it the client has */
+        forward_answered(f); /* no later life would know what of it the client has */
     if (!rma_begin(m, f, r, payload))
         return DDICT_EPROTO;
     leader_close(f);
@@ -507,14 +507,22 @@ static void forward_give_up(struct forward *f, int status, const char *text) {
         forwards_took(a);
 }
 
+static struct forward *forward_of(const struct requester *a, uint64_t id) {
+    struct forward *f = a->forwards;
+    while (f && f->req.id != id)
+        f = f->a_next;
+    return f;
+}
+
 bool forward_cancel(struct requester *a, uint64_t id) {
-    for (struct forward *f = a->forwards; f; f = f->a_next) {
-        if (f->req.id != id)
-            continue;
+    struct forward *f = forward_of(a, id);
+    if (f)
         forward_give_up(f, -ECANCELED, NULL);
-        return true;
-    }
-    return false;
+    return f;
+}
+
+bool forward_knows(const struct requester *a, uint64_t id) {
+    return forward_of(a, id);
 }
 
 static bool part_late(const struct forward_places *p) {

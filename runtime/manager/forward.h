@@ -10,7 +10,8 @@
  * negative. */
 int forward_begin(struct requester *a, const struct msg *req, const uint8_t *payload,
                   const uint8_t *key, uint64_t hash, uint32_t to);
-bool forward_cancel(struct requester *a, uint64_t id); /* answers it with -ECANCELED */
+bool forward_cancel(struct requester *a, uint64_t id);      /* answers it with -ECANCELED */
+bool forward_knows(const struct requester *a, uint64_t id); /* it is on its way to its owner */
 /* Called once in DD_LATE_MS: answer forwards whose time is over. False: none waits with a time. */
 bool forwards_late(struct manager *m);
 void forwards_end(struct requester *a); /* the requester ends: drop its answers */

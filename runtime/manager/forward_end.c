@@ -38,8 +38,6 @@ void forward_free(struct manager *m, struct forward *f) {
         forward_delist(m, f);
     if (forward_busy(f))
         m->peers_busy--;
-    if (f->held)
-        manager_holds(m, -1);
     free(f);
 }
 

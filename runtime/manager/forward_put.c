@@ -19,10 +19,6 @@ uint32_t forward_put_owner(const struct forward *f) {
     return f->from;
 }
 
-bool forward_put_returns(const struct forward *f) {
-    return f->entry;
-}
-
 bool forward_put_takes(const struct forward *f) {
     return f->state == FORWARD_PUTS;
 }

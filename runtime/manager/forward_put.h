@@ -8,8 +8,6 @@
 struct forward;
 
 uint32_t forward_put_owner(const struct forward *f); /* manager id */
-/* A later life goes on with it. */
-bool forward_put_returns(const struct forward *f);
 /* Its last piece leaves the ring of its lane. newest: the last one since the last REWIND. */
 void forward_put_last(struct forward *f, bool newest);
 /* A later life knows it again: the pieces that its lane still has are dropped. */

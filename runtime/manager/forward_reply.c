@@ -13,16 +13,9 @@
 
 #include <errno.h>
 
-/* With the answer the entry of a put ends, which knows that pieces of its value may still come. */
-static void answer_begin(struct forward *f) {
-    if (put_streams(&f->req))
-        put_in_answers(f->requester, f);
-    forward_answers(f);
-}
-
 void reply_pass(struct forward *f, const struct msg *r, const uint8_t *payload) {
     struct msg out = *r;
-    answer_begin(f);
+    forward_answers(f);
     out.id = f->req.id;
     out.flags &= MSGF_STREAM;
     requester_send(f->requester, &out, payload, r->len - MSG_HEADER);
@@ -52,7 +45,7 @@ void reply_piece(struct forward *f, const struct msg *r, const uint8_t *payload,
 
 void forward_fail(struct forward *f, int status, const char *text) {
     if (f->state != FORWARD_PASSES && !f->begun) {
-        answer_begin(f);
+        forward_answers(f);
         requester_reply(f->requester, &f->req, status, text);
         forward_answered(f);
         return;

@@ -107,7 +107,7 @@ static void forward_note(struct forward *f) {
     if (!f->entry || !forward_changes(f))
         return;
     if (!result_fits(f->id)) {
-        forward_hold(f);
+        forward_answered(f);
         return;
     }
     ledger_id(f->entry, f->from, f->id);
@@ -325,13 +325,6 @@ void forward_passed(struct forward *f, bool last) {
         m->answering = NULL;
 }
 
-void forward_hold(struct forward *f) {
-    if (!f->held)
-        manager_holds(f->requester->m, 1);
-    f->held = true;
-    forward_answered(f);
-}
-
 struct forward *forward_new(struct requester *a, const struct msg *req, const uint8_t *key,
                             const uint8_t *value, uint64_t hash, uint32_t to) {
     struct manager *m = a->m;
@@ -364,9 +357,7 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
         memcpy(f->key + req->key_len, value, copied);
     *copies_count(a, f) += copied;
     list_append(a, f);
-    if (!e && a->kind != REQUESTER_SELF) /* nobody misses what is prefetched */
-        forward_hold(f);
-    else if (e && e->id)
+    if (e && e->id)
         slot_claim(m->forward_table, f);
     if (forward_busy(f)) {
         a->forwards_n++;

@@ -41,7 +41,6 @@ struct forward {
     bool rests;      /* its value waits for room, and is not on its way any more */
     /* in the ledger: a later life asks the owner again; NULL when answered */
     struct ledger_entry *entry;
-    bool held; /* no later life can */
     bool kept; /* key[] has what is kept of the payload; else the entry has */
     /* its answer waits for room in CQ, with the entry: the place of its id is that one's */
     bool queued;
@@ -122,8 +121,6 @@ void forward_stays(struct forward *f);
 /* Before and after its requester gets a part of the value; last: no more comes. */
 void forward_passes(struct forward *f);
 void forward_passed(struct forward *f, bool last);
-/* From now on no later life can go on with it. */
-void forward_hold(struct forward *f);
 /* Take it out of the list and the counts of its requester, and forget the requester. */
 void forward_unlink(struct forward *f);
 void forward_last(struct forward *f); /* to the end of its requester's list */

@@ -23,7 +23,7 @@ struct freeze_ask {
     struct requester *requester;
     struct msg req;
     uint64_t id;
-    struct ledger_entry *entry; /* NULL: it is held */
+    struct ledger_entry *entry; /* NULL: it has none, or that goes with its answer */
 };
 struct freeze {
     struct manager *m;
@@ -72,8 +72,6 @@ void freeze_ask(struct requester *a, const struct msg *req) {
     }
     *q = (struct freeze_ask){.next = f->asks, .requester = a, .req = *req, .id = ++f->next_id};
     q->entry = requester_enter(a, req, "", NULL, 0);
-    if (!q->entry)
-        manager_holds(a->m, 1);
     f->asks = q;
     struct sup_msg s = {.type = SUP_FREEZE_ASK, .id = q->id, .status = req->aux != 0};
     manager_tell(a->m, &s);
@@ -85,8 +83,6 @@ static void ask_end(struct manager *m, struct freeze_ask **at) {
     *at = q->next;
     if (q->entry)
         requester_entry_end(m, &q->entry);
-    else if (m->answering != &q->entry) /* otherwise it goes with its answer */
-        manager_holds(m, -1);
     m->answering = NULL;
     free(q);
 }
@@ -107,6 +103,13 @@ bool freeze_cancel(struct requester *a, uint64_t id) {
         return true;
     }
     return false;
+}
+
+bool freeze_knows(const struct requester *a, uint64_t id) {
+    const struct freeze_ask *q = a->m->freeze->asks;
+    while (q && (q->requester != a || q->req.id != id))
+        q = q->next;
+    return q;
 }
 
 void freeze_asks_end(struct requester *a) {

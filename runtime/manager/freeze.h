@@ -10,6 +10,7 @@ int freeze_init(struct manager *m);
 void freeze_free(struct manager *m);
 void freeze_ask(struct requester *a, const struct msg *req); /* FREEZE of a client */
 bool freeze_cancel(struct requester *a, uint64_t id);
+bool freeze_knows(const struct requester *a, uint64_t id);
 void freeze_asks_end(struct requester *a);
 /* SUP_FREEZE or SUP_FREEZE_SAID of ddictd */
 void freeze_take(struct manager *m, const struct sup_msg *s);

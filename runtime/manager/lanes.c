@@ -194,9 +194,7 @@ static void lane_queue(struct lane_client *c, const struct msg *r, const void *p
                                .passes = m->passing};
     /* a write that fails may have dropped the client */
     if (!c->a.gone && backlog_add(&c->backlog, &a) == 0) {
-        if (!a.entry)
-            manager_holds(m, 1);
-        else if (backlog_ends(&a))
+        if (backlog_ends(&a))
             entry_queued(m);
         return;
     }
@@ -243,8 +241,6 @@ static bool backlog_flush(struct lane_client *c) {
             break;
         answer_fill(c, at, &r);
         backlog_drop(&c->backlog);
-        if (!r.entry)
-            manager_holds(c->a.m, -1);
         worked = true;
     }
     if (c->backlog.n == 0)
@@ -265,17 +261,15 @@ static bool is_popped(void *arg, const struct ledger_entry *e) {
     return e->id && e->to == p->owner && e->req.type == MSG_POP && !forward_asks(p->m, e);
 }
 
-static void popped_hold(void *arg, const struct backlog_answer *r) {
-    struct manager *m = ((struct popped *)arg)->m;
-    manager_holds(m, 1); /* before its entry ends */
+static void popped_alone(void *arg, const struct backlog_answer *r) {
     if (backlog_ends(r))
-        forward_entry_over(m, r->entry);
+        forward_entry_over(((struct popped *)arg)->m, r->entry);
 }
 
-void lanes_popped_hold(struct manager *m, uint32_t owner) {
+void lanes_popped_alone(struct manager *m, uint32_t owner) {
     struct popped p = {.m = m, .owner = owner};
     for (struct lane_client *c = m->setup->ledger ? m->clients : NULL; c; c = c->next)
-        backlog_forget(&c->backlog, is_popped, popped_hold, &p);
+        backlog_forget(&c->backlog, is_popped, popped_alone, &p);
 }
 
 static uint64_t lane_position(struct requester *a) {
@@ -298,10 +292,13 @@ static bool lane_piece(struct requester *a, struct msg *r, const void *data, uin
                        void (*done)(void *arg), void *arg) {
     struct lane_client *c = lane_of(a);
     uint8_t *at = c->starved ? NULL : lane_room(c, r->len);
+    struct ledger_entry *e = a->m->passing ? entry_of(c, r) : NULL;
     if (!at)
         return false;
     memcpy(at, r, sizeof *r);
     memcpy(at + MSG_HEADER, data, n);
+    if (e)
+        pass_note(c, e, r, n);
     piece_commit(c, r);
     done(arg);
     return true;
@@ -728,7 +725,6 @@ static void client_end(struct lane_client *c) {
         close(c->eventfd.fd);
         c->eventfd.fd = -1;
     }
-    manager_holds(c->a.m, -(int64_t)(c->backlog.n - c->backlog.entries));
     backlog_end(&c->backlog, answer_drop, c);
     aside_backlog(c->a.m, &c->backlog);
 }

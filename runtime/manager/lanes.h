@@ -23,7 +23,7 @@ bool lanes_ready(struct manager *m);
 void lanes_unstall(struct manager *m); /* a connection has room again: serve the stalled lanes */
 /* The spill made progress: lanes that waited for it may go on. */
 void lanes_look(struct manager *m);
-void lanes_popped_hold(struct manager *m, uint32_t owner); /* see struct upcalls */
+void lanes_popped_alone(struct manager *m, uint32_t owner); /* see struct upcalls */
 void lanes_reap(struct manager *m); /* drop clients that broke a rule, and tell ddictd */
 void lanes_end(struct manager *m);
 /* Sums over all clients that ever were: reads from this arena; and the memory of the lanes. Where

@@ -300,8 +300,8 @@ static void note_set(uint64_t *field, uint64_t value) {
 
 void ledger_passes(struct ledger_entry *e, const struct msg *reply) {
     e->pass.version = reply->version;
-    e->pass.val_len = reply->val_len;
     e->pass.tag = reply->tag;
+    note_set(&e->pass.val_len, reply->val_len);
 }
 
 /*

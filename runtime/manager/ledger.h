@@ -68,7 +68,8 @@ struct ledger_entry {
              * reserved; 0: not known yet */
             uint64_t value;
             /* of a PUT whose value comes in pieces: the bytes that are in its block; for another
-             * manager (id): see ledger_rewind(). Where the last piece began in SQ, 0: it has not come */
+             * manager (id): see ledger_rewind(). Where the last piece began in SQ, 0: it has not come.
+             * Of a GET or POP: got is 1 when the rest of its value is not sent */
             uint64_t got, end;
             /* of a change for another manager, `to`: its id there; 0: it was not sent */
             uint64_t id;

@@ -14,7 +14,8 @@ libmanager_a_SOURCES = runtime/manager/answers.c runtime/manager/answers.h runti
   runtime/manager/forward_route.c runtime/manager/forward_route.h \
   runtime/manager/forward_send.c runtime/manager/forward_send.h \
   runtime/manager/forward_table.c runtime/manager/forward_table.h \
-  runtime/manager/freeze.c runtime/manager/freeze.h runtime/manager/lane_client.h \
+  runtime/manager/freeze.c runtime/manager/freeze.h \
+  runtime/manager/knows.c runtime/manager/knows.h runtime/manager/lane_client.h \
   runtime/manager/lane_memory.c runtime/manager/lane_memory.h \
   runtime/manager/lane_placed.c runtime/manager/lane_placed.h \
   runtime/manager/ledger.c runtime/manager/ledger.h \

@@ -90,7 +90,7 @@ static void carriers_look(struct manager *m) {
 static const struct upcalls upcalls = {.unstall = lanes_unstall,
                                        .settle = lanes_settle,
                                        .look = carriers_look,
-                                       .popped_hold = lanes_popped_hold,
+                                       .popped_alone = lanes_popped_alone,
                                        .lane_figures = lanes_figures,
                                        .links = peer_servers_links,
                                        .take = request_take,

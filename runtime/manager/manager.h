@@ -91,11 +91,8 @@ struct manager_page {
     struct counters count;
     struct lease_counters departed; /* reads of clients that are gone */
     uint64_t started;
-    uint64_t turns; /* of its loop: ddictd sees by it that the manager is alive (watch.c) */
-    uint32_t lives; /* starts of the manager so far; ddictd counts them, each before its fork */
-    /* What a next life could not go on with (PROTOCOL 12): requests that were taken and are not
-     * answered, and answers that wait for room, without an entry in the ledger. */
-    uint64_t held;
+    uint64_t turns;  /* of its loop: ddictd sees by it that the manager is alive (watch.c) */
+    uint32_t lives;  /* starts of the manager so far; ddictd counts them, each before its fork */
     uint64_t events; /* no event had a number above this */
     /* the life before ended by a fault of its own, not by SIGKILL; ddictd says so before its fork */
     bool fell;
@@ -136,7 +133,7 @@ struct manager_setup {
     const struct numa_place *place; /* NULL: nothing to bind */
     uint64_t place_need;            /* bytes of all arenas that are bound to place */
     struct manager_page *page;
-    struct ledger *ledger; /* NULL: a request that waits is held */
+    struct ledger *ledger; /* NULL without --restarts */
     /* [managers], one for each proxy; NULL without --restarts, and on one node */
     struct results *results;
     /* bytes of the arena, at most, for values of other nodes while frozen */
@@ -161,8 +158,8 @@ struct upcalls {
     /* the spill made progress: requests that waited for it go on */
     void (*look)(struct manager *m);
     /* The connection to this manager ended, and it is asked again what it will be asked: values that
-     * were popped there, and wait for room in a lane, are held from now on. */
-    void (*popped_hold)(struct manager *m, uint32_t owner);
+     * were popped there, and wait for room in a lane, are this life's alone from now on. */
+    void (*popped_alone)(struct manager *m, uint32_t owner);
     void (*lane_figures)(struct manager *m, struct lease_counters *reads, uint64_t *bytes);
     uint64_t (*links)(const struct manager *m); /* connections that peers have opened */
     /* --- requests.c, as there --- */
@@ -280,20 +277,15 @@ void manager_tell(struct manager *m, struct sup_msg *s);
 /* False: the lease of this node is over (PROTOCOL 13). Another may serve its keys already: nothing
  * that is asked is taken, and no change is made. */
 bool manager_may_serve(const struct manager *m);
+/* There was a life before this one (PROTOCOL 12). */
+static inline bool manager_has_lived(const struct manager *m) {
+    return m->setup->page->lives > 1;
+}
 /* A handshake has begun: tick until none is under way. */
 void manager_ticks(struct manager *m);
 void manager_stalls(struct manager *m); /* a lane that got TAKE_STALL is tried again soon */
 /* There is a ledger, and it may have grown: what is not used of it goes back in time. */
 void manager_ledger_look(struct manager *m);
-
-/*
- * --- what dies with the manager ---
- * Stored before a request leaves its ring, and after its answer stands in one.
- */
-static inline void manager_holds(struct manager *m, int64_t more) {
-    uint64_t *held = &m->setup->page->held;
-    __atomic_store_n(held, *held + (uint64_t)more, __ATOMIC_RELEASE);
-}
 
 static inline void count_latency(struct manager *m, int op, uint64_t began, uint64_t now) {
     histogram_add(&m->count->latency[op], now > began ? now - began : 0);

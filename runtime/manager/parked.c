@@ -67,7 +67,6 @@ static struct parking *parking_new(struct requester *a, uint32_t to) {
     if (p->next)
         p->next->prev = &p->next;
     m->parkings = p;
-    manager_holds(m, 1);
     hold_send(a, to, true);
     manager_stalls(m);
     return p;
@@ -81,7 +80,6 @@ static void parking_free(struct parking *p) {
     *p->prev = p->next;
     if (p->next)
         p->next->prev = p->prev;
-    manager_holds(p->requester->m, -1);
     free(p);
 }
 
@@ -179,6 +177,14 @@ bool parked_cancel(struct requester *a, uint64_t id, int status) {
             return true;
         }
     }
+    return false;
+}
+
+bool parked_knows(const struct requester *a, uint64_t id) {
+    for (const struct parking *p = a->parkings; p; p = p->a_next)
+        for (const struct parked *q = p->first; q; q = q->next)
+            if (q->m.id == id && q->m.type != MSG_DATA)
+                return true;
     return false;
 }
 

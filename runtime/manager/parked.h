@@ -14,6 +14,7 @@ bool parked_data(struct requester *a, const struct msg *m, const uint8_t *payloa
 /* Drop the parked request of this id and its pieces. True: the last piece was among them. */
 bool parked_drop(struct requester *a, uint64_t id);
 bool parked_cancel(struct requester *a, uint64_t id, int status);
+bool parked_knows(const struct requester *a, uint64_t id);
 void parked_end(struct requester *a);
 bool parked_turn(struct manager *m); /* Pass on what there is room for. True: something was. */
 void parked_late(struct manager *m); /* answer -ETIMEDOUT to those that are parked for too long */

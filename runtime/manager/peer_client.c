@@ -425,7 +425,7 @@ static void peer_reap(struct peer *p) {
     int code = p->down;
     p->down = 0;
     peers_use->lost(m, p, text, again && !m->ending);
-    m->up->popped_hold(m, p->id); /* of what is not in p->again */
+    m->up->popped_alone(m, p->id); /* of what is not in p->again */
     if (p->again)
         peer_is_away(p);
     if (p->again && m->setup->ledger && p->vain > 1)

@@ -17,11 +17,6 @@ static void pending_late(struct timer *t) {
     p->ops->late(p);
 }
 
-/* Its proxy asks again when the connection ends (PROTOCOL 12). */
-static bool pending_returns(const struct requester *a, const struct msg *req, const void *key) {
-    return key && proxy_returns(a, req->type, req->id);
-}
-
 static bool changes_for_proxy(const struct pending *p) {
     const struct requester *a = p->requester;
     return p->req.type != MSG_GET && p->req.type != MSG_HEAD && p->req.type != MSG_EVENTS &&
@@ -69,9 +64,6 @@ void pending_add(struct pending *p, struct requester *a, const struct msg *req, 
     p->entry = a->kind == REQUESTER_LANE && m->answering
                    ? entry_take_over(m)
                    : requester_enter(a, req, key, NULL, deadline);
-    p->held = !p->entry && !pending_returns(a, req, key);
-    if (p->held)
-        manager_holds(m, 1);
 }
 
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
@@ -84,9 +76,6 @@ int pending_begin(struct pending *p, struct requester *a, const struct msg *req,
     p->req = *req;
     pending_hand(p, a);
     p->entry = requester_enter(a, req, key, NULL, clock_ns() + ns);
-    p->held = !p->entry && !pending_returns(a, req, key);
-    if (p->held)
-        manager_holds(a->m, 1);
     return 0;
 }
 
@@ -97,9 +86,6 @@ void pending_end(struct pending *p) {
         requester_entry_end(m, &p->entry);
     else if (changes_for_proxy(p))
         store_begin(m->store, NULL); /* the next change is not its */
-    if (p->held)
-        manager_holds(m, -1);
-    p->held = false;
     if (m->answering == &p->entry)
         m->answering = NULL;
     pending_unlink(p);
@@ -113,7 +99,7 @@ void pending_answers(struct pending *p) {
     else if (changes_for_proxy(p))
         results_begin(p->requester, p->req.id);
     else if (p->requester->kind == REQUESTER_LANE)
-        p->requester->m->answering = &p->entry; /* held: it has none */
+        p->requester->m->answering = &p->entry; /* it has none, and nor has who takes it over */
 }
 
 void pending_stays(struct pending *p) {
@@ -127,13 +113,22 @@ void pending_value(struct pending *p, uint64_t off) {
         p->entry->value = off;
 }
 
-bool pending_cancel(struct requester *a, uint64_t id, int status) {
+static struct pending *pending_find(const struct requester *a, uint64_t id) {
     struct pending *p = a->pending;
     while (p && p->req.id != id)
         p = p->next;
+    return p;
+}
+
+bool pending_cancel(struct requester *a, uint64_t id, int status) {
+    struct pending *p = pending_find(a, id);
     if (p)
         p->ops->refuse(p, status);
     return p;
+}
+
+bool pending_knows(const struct requester *a, uint64_t id) {
+    return pending_find(a, id);
 }
 
 void pending_requester_end(struct requester *a) {

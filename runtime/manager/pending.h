@@ -24,14 +24,13 @@ struct pending {
     /* in the ledger: a later life answers it; NULL when answered, or when it goes with an answer
      * that waits for room */
     struct ledger_entry *entry;
-    bool held; /* no later life can */
     struct msg req;
 };
 
 /*
  * For req->aux microseconds; the memory stays the caller's. key: of req->key_len bytes, with which a
- * later life takes the request again: both are copied into the ledger. NULL: no later life can take
- * it, so it is held (manager_holds()). 0 or -ENOMEM.
+ * later life takes the request again: both are copied into the ledger. NULL: no later life does.
+ * 0 or -ENOMEM.
  */
 int pending_begin(struct pending *p, struct requester *a, const struct msg *req, const void *key,
                   const struct pending_ops *ops);
@@ -54,6 +53,7 @@ void pending_value(struct pending *p, uint64_t off);
 void pending_end(struct pending *p);
 /* The request of this id is refused; false: none such is pending. */
 bool pending_cancel(struct requester *a, uint64_t id, int status);
+bool pending_knows(const struct requester *a, uint64_t id); /* whether one is */
 /* The requester ends: all of its requests are refused. */
 void pending_requester_end(struct requester *a);
 

@@ -41,6 +41,7 @@
 #include "requester.h"
 #include "results.h"
 #include "stream_in.h"
+#include "stream_out.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/log.h>
@@ -48,6 +49,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* in ledger_entry.value: there is no such block, or there was no memory to keep it */
 #define VALUE_LOST UINT64_MAX
@@ -60,8 +62,10 @@ static size_t waiting_n;
 /* Whether request id has an answer behind `before` in CQ, consumed or not. */
 static bool is_answer_there(const struct ring *cq, uint64_t before, uint64_t id) {
     struct msg r;
-    if (cq->pos - before > DD_LANE_RING)
-        return true; /* a REPLY and its pieces, which were read as they came */
+    /* a REPLY and its pieces, which were read as they came; the one that was just being written may
+     * stand in the place of the REPLY */
+    if (cq->pos - before > LANE_ROOM_ALWAYS)
+        return true;
     while (ring_look(cq, &before, &r) > 0)
         if (r.type == MSG_REPLY && r.id == id)
             return true;
@@ -147,12 +151,12 @@ static int pieces_drop(struct lane_client *c, const struct msg *req,
 }
 
 /* The client has the beginning of its value, and gets no second REPLY. */
-static void passing_break(struct lane_client *c, const struct ledger_entry *e) {
+static void passing_break(struct lane_client *c, const struct ledger_entry *e, int status) {
     struct msg r = {.type = MSG_DATA,
                     .flags = MSGF_LAST,
                     .id = e->req.id,
                     .aux = e->pass.upto - 1,
-                    .status = DDICT_ELOST,
+                    .status = status,
                     .manager = c->a.m->setup->id};
     if (e->pass.upto != LEDGER_OVER)
         requester_send(&c->a, &r, NULL, 0);
@@ -170,9 +174,14 @@ static void fatal_refuse(struct lane_client *c, const struct msg *req,
     if (pieces_drop(c, req, of) < 0)
         requester_drop(&c->a, "malformed record in its lane");
     else if (of && of->pass.upto)
-        passing_break(c, of);
+        passing_break(c, of, DDICT_ELOST);
     else if (of || is_request(req))
         requester_reply(&c->a, of ? &of->req : req, DDICT_ELOST, text);
+}
+
+/* It is answered by a value in pieces that this entry names. */
+static bool is_streaming(const struct ledger_entry *e) {
+    return e->req.type != MSG_PUT && e->value && e->pass.val_len > 0;
 }
 
 static void entry_end(struct manager *m, struct ledger_entry *e) {
@@ -192,6 +201,29 @@ static void filling_end(struct lane_client *c, struct ledger_entry *e, const str
     entry_end(c->a.m, e);
 }
 
+static void waiting_remove(const struct ledger_entry *e) {
+    size_t i = 0;
+    while (waiting[i] != e)
+        i++;
+    memmove(waiting + i, waiting + i + 1, (--waiting_n - i) * sizeof(struct ledger_entry *));
+}
+
+/* As fate_answer(). *e: the entry of the request; NULL when a value in pieces goes on with it. */
+static void fate_answer_from(struct lane_client *c, struct msg *req, const struct store_fate *f,
+                             struct ledger_entry **e) {
+    struct manager *m = c->a.m;
+    struct ledger_entry *had = *e;
+    uint64_t kept = had ? had->value : 0;
+    if (had)
+        had->value = 0;
+    m->answering = had ? e : NULL;
+    fate_answer(c, req, f);
+    m->answering = NULL;
+    value_drop(m, kept, req->type == MSG_PUT);
+    if (had && !*e)
+        waiting_remove(had);
+}
+
 /* What was at hand had waited. */
 static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     struct ledger *l = c->a.m->setup->ledger;
@@ -202,12 +234,15 @@ static void fate_of_entry(struct lane_client *c, const struct store_fate *f) {
     bool answered = is_answer_there(&c->lane.cq, f->from.before, f->from.id);
     if (!answered && !f->happened && !is_fatal(c->a.m, &f->from))
         return; /* it is taken again */
+    if (answered && is_streaming(e))
+        return; /* the rest is still to come */
     req = e->req;
     if (!answered && f->happened)
-        fate_answer(c, &req, f);
+        fate_answer_from(c, &req, f, &e);
     else if (!answered)
         fatal_refuse(c, &req, e);
-    entry_end(c->a.m, e);
+    if (e)
+        entry_end(c->a.m, e);
 }
 
 /* The entry of the request at hand, if its owner may have been asked, or NULL. */
@@ -236,11 +271,13 @@ static bool record_pass(struct lane_client *c, const struct ledger_entry *e) {
     return true;
 }
 
-/* The entry that the record at hand has got already is over with it. */
-static void entry_of_record_end(struct lane_client *c) {
+/* The entry that the record at hand has got already, or NULL. */
+static struct ledger_entry *entry_of_record(const struct lane_client *c, uint64_t id) {
     for (size_t i = 0; i < waiting_n; i++)
-        if (waiting[i]->seq && waiting[i]->client == c->id && waiting[i]->at == c->lane.sq.pos)
-            entry_end(c->a.m, waiting[i]);
+        if (waiting[i]->seq && waiting[i]->client == c->id && waiting[i]->req.id == id &&
+            waiting[i]->at == c->lane.sq.pos)
+            return waiting[i];
+    return NULL;
 }
 
 static void fate_end(struct manager *m) {
@@ -266,16 +303,17 @@ static void fate_end(struct manager *m) {
     bool answered = is_answer_there(&c->lane.cq, f.from.before, f.from.id);
     if (!answered && !f.happened && !is_fatal(m, &f.from))
         return; /* the first turn takes it */
-    struct ledger_entry *of = filling_find(c, f.from.id);
+    struct ledger_entry *of = filling_find(c, f.from.id), *e = entry_of_record(c, f.from.id);
     c->served_from = c->lane.sq.pos;
     lane_client_watch(c);
     if (!answered && f.happened)
-        fate_answer(c, &req, &f);
+        fate_answer_from(c, &req, &f, &e);
     else if (!answered)
         fatal_refuse(c, &req, of);
     if (of)
         filling_end(c, of, &req);
-    entry_of_record_end(c); /* behind SQ head it would be taken again */
+    if (e && !(answered && is_streaming(e)))
+        entry_end(m, e); /* behind SQ head it would be taken again */
     ring_consume(&c->lane.sq, &req);
     c->served = true;
 }
@@ -339,6 +377,23 @@ static void entry_fill(struct lane_client *c, struct ledger_entry *e) {
     entry_end(m, e);
 }
 
+/* The rest of a value. */
+static void entry_stream(struct lane_client *c, struct ledger_entry *e) {
+    struct manager *m = c->a.m;
+    struct store_ref ref;
+    bool there = e->value != VALUE_LOST && store_item_at(m->store, e->value, &ref) == 0;
+    int status = e->req.type == MSG_GET ? -ESTALE : DDICT_ELOST;
+    if (there && stream_out_resume(&c->a, e, &ref) == 0) {
+        lane_client_watch(c);
+        return;
+    }
+    if (e->pass.upto)
+        passing_break(c, e, status);
+    else
+        requester_reply(&c->a, &e->req, status, "the value was lost with the manager");
+    entry_end(m, e);
+}
+
 static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
     struct manager *m = c->a.m;
     struct msg req = e->req;
@@ -361,7 +416,7 @@ static void entry_take(struct lane_client *c, const struct ledger_entry *e) {
 
 /* Whether the entry is the source of its request. */
 static bool entry_counts(struct lane_client *c, const struct ledger_entry *e) {
-    if (!c || c->a.gone || e->pass.upto == LEDGER_OVER)
+    if (!c || c->a.gone || e->pass.upto == LEDGER_OVER || (e->req.type != MSG_PUT && e->got))
         return false;
     /* not behind SQ head: the life before died before it passed the record, which is there still */
     return (int64_t)(c->lane.sq.pos - e->at) > 0 || (e->id && record_pass(c, e));
@@ -389,6 +444,10 @@ static void entry_resume(struct manager *m, struct ledger_entry *e) {
     }
     if (is_filling(c, e)) {
         entry_fill(c, e);
+        return;
+    }
+    if (is_streaming(e)) {
+        entry_stream(c, e);
         return;
     }
     m->resumed = e;
@@ -454,6 +513,14 @@ static void entry_settle(struct manager *m, struct ledger_entry *e) {
         ledger_settle(e, c->lane.cq.pos);
 }
 
+/* Each client asks for what it misses an answer to: there may be requests of which this life knows
+ * nothing, as they had no entry. */
+static void life_tell(struct manager *m) {
+    struct msg r = {.type = MSG_LIFE, .manager = m->setup->id};
+    for (struct lane_client *c = m->clients; c; c = c->next)
+        requester_send(&c->a, &r, NULL, 0);
+}
+
 void recovery_go_on(struct manager *m) {
     for (size_t i = 0; i < waiting_n; i++)
         entry_settle(m, waiting[i]);
@@ -468,6 +535,8 @@ void recovery_go_on(struct manager *m) {
     waiting_n = 0;
     forwards_resume(m);
     queues_go_on(m);
+    if (manager_has_lived(m))
+        life_tell(m);
     if (m->setup->ledger)
         manager_ledger_look(m);
 }

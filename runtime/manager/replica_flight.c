@@ -137,27 +137,23 @@ bool flights_busy(const struct manager *m, const void *key, uint32_t key_len, ui
 }
 
 /* --- in the ledger --- */
-static void note_make(struct flight *f) {
+static bool note_make(struct flight *f) {
     struct manager *m = f->pending.requester->m;
     struct msg note = {.type = MSG_REPL,
                        .status = f->op,
                        .key_len = f->key_len,
                        .id = flight_result_id(f),
                        .manager = (uint32_t)f->who};
-    if (f->note || f->note_held || !m->setup->ledger)
-        return;
+    if (f->note || !m->setup->ledger)
+        return true;
     manager_ledger_look(m);
     f->note = ledger_add(m->setup->ledger, LEDGER_FLIGHT, 0, 0, &note, f->key, NULL, 0);
-    f->note_held = !f->note;
-    if (f->note_held)
-        manager_holds(m, 1);
+    return f->note;
 }
 
 static void note_end(struct manager *m, struct flight *f) {
     if (f->note)
         ledger_end(m->setup->ledger, f->note);
-    if (f->note_held)
-        manager_holds(m, -1);
 }
 
 uint64_t flight_result_id(const struct flight *f) {
@@ -563,15 +559,19 @@ int flight_send(struct requester *a, const struct msg *req, enum repl_op op, con
         return e;
     if (!f && !(f = flight_new(a, req, key, hash, ref, began, false)))
         return -ENOMEM;
+    f->op = op;
+    f->most = most;
+    if (!note_make(f)) {
+        if (!own)
+            flight_free(fl, f);
+        return -ENOMEM;
+    }
     if (ref)
         f->ref = *ref;
     if (!own && op != REPL_CLEAR)
         key_enter(fl, f);
     if (op == REPL_CLEAR)
         fl->clear = f;
-    f->op = op;
-    f->most = most;
-    note_make(f);
     air_enter(fl, f);
     if (faults.on)
         faults_step(STEP_ENTERED);

@@ -53,7 +53,6 @@ struct flight {
     struct ledger_entry *note; /* in the ledger: a later life makes the key the same on both */
     bool made;                 /* this change: what fails from here on is another */
     bool cancelled;            /* nobody waits for another one */
-    bool note_held;            /* there was no room for that */
     bool linked;               /* in its place among those of its key */
     uint32_t key_len;
     uint8_t key[];

@@ -52,6 +52,19 @@ struct ledger_entry *requester_enter(struct requester *a, const struct msg *req,
     return ledger_add(m->setup->ledger, a->who, at, deadline, req, key, value, n);
 }
 
+struct ledger_entry *requester_enter_rest(struct requester *a, const struct msg *req,
+                                          const void *key) {
+    struct manager *m = a->m;
+    struct ledger_entry *e = m->answering ? *m->answering : NULL;
+    if (!m->answering)
+        return requester_enter(a, req, key, NULL, 0);
+    if (!e || e->client != a->who || e->req.id != req->id)
+        return NULL;
+    *m->answering = NULL;
+    m->answering = NULL;
+    return e;
+}
+
 void requester_begin(struct requester *a, struct ledger_entry **e) {
     struct store_source from = {.at = LEDGER_SOURCE | (*e)->seq, .id = (*e)->req.id};
     a->ops->source(a, &from);

@@ -74,6 +74,10 @@ struct ledger_entry;
  * because it is of another node, key is NULL, or the ledger is full. */
 struct ledger_entry *requester_enter(struct requester *a, const struct msg *req, const void *key,
                                      const void *value, uint64_t deadline);
+/* The same for one that is being answered by a value in pieces; its entry, if it has one, is not
+ * m->answering's any more. */
+struct ledger_entry *requester_enter_rest(struct requester *a, const struct msg *req,
+                                          const void *key);
 /* The request of a lane whose entry *e is answered next. *e: NULL when the entry has ended, or goes
  * with an answer that waits for room. */
 void requester_begin(struct requester *a, struct ledger_entry **e);

@@ -11,6 +11,7 @@
 #include "cache.h"
 #include "forward.h"
 #include "freeze.h"
+#include "knows.h"
 #include "manager.h"
 #include "parked.h"
 #include "peer_client.h"
@@ -563,6 +564,14 @@ static int take_cancel(struct requester *a, const struct request *q) {
     return TAKE_DONE;
 }
 
+static int take_knows(struct requester *a, const struct request *q) {
+    struct msg r = {.type = MSG_FORGOT, .id = q->m->id, .manager = a->m->setup->id};
+    if (!requester_knows(a, q->m->id))
+        requester_send(a, &r, NULL, 0);
+    a->m->now = clock_ns(); /* the search may have gone through thousands */
+    return TAKE_DONE;
+}
+
 /* --- the table --- */
 enum { OF_LANES = 1u << REQUESTER_LANE, OF_PEERS = 1u << REQUESTER_PEER, OF_ALL = 3 };
 
@@ -590,6 +599,7 @@ static const struct request_row {
     [MSG_CREDIT] = {OF_ALL, HERE, false, take_credit},
     [MSG_CANCEL] = {OF_ALL, HERE, false, take_cancel},
     [MSG_TOOK] = {OF_PEERS, HERE, false, take_took},
+    [MSG_KNOWS] = {OF_LANES, HERE, false, take_knows},
     [MSG_FREEZE] = {OF_LANES, HERE, false, take_freeze},
     [MSG_PREFETCH] = {OF_LANES, HERE, false, take_prefetch},
 };

@@ -58,7 +58,6 @@ static void rma_export_free(struct rma_export *l) {
     *l->prev = l->next;
     if (l->next)
         l->next->prev = l->prev;
-    manager_holds(l->requester->m, -1);
     *l->all_prev = l->all_next;
     if (l->all_next)
         l->all_next->all_prev = l->all_prev;
@@ -138,7 +137,6 @@ bool rma_export_begin(struct requester *a, struct msg *r, const struct store_ref
     if (l->next)
         l->next->prev = &l->next;
     a->rma_exports = l;
-    manager_holds(m, 1);
     l->all_next = m->lent;
     l->all_prev = &m->lent;
     if (l->all_next)

@@ -43,12 +43,10 @@ struct put_in {
     bool landing; /* a connection is receiving a piece into the block */
     /* refused while landing: the block is given up when the piece is in */
     bool doomed;
-    struct forward *forward; /* PUT_PASSES: sends the pieces on */
-    /* PUT_FILLS: in the ledger, a later life goes on with it; NULL: none can, it is held */
-    struct ledger_entry *entry;
-    bool held;       /* it is counted among those with which no later life can go on */
-    bool again;      /* the piece that comes next may be in the block already */
-    uint32_t rewind; /* number of the last REWIND that its sender was told; 0: none */
+    struct forward *forward;    /* PUT_PASSES: sends the pieces on */
+    struct ledger_entry *entry; /* PUT_FILLS: in the ledger, a later life goes on with it */
+    bool again;                 /* the piece that comes next may be in the block already */
+    uint32_t rewind;            /* number of the last REWIND that its sender was told; 0: none */
     /* PUT_PASSES, or refused then: the last piece has come, at any time, so its sender gives up by
      * CANCEL and sends nothing more; the last one since the last REWIND, and it was dropped */
     bool closed, dropped;
@@ -70,23 +68,16 @@ static struct put_in *put_in_find(struct requester *a, uint64_t id) {
 }
 
 /* --- a later life --- */
-static void put_in_hold(struct put_in *p, bool held) {
-    if (p->held != held)
-        manager_holds(p->m, held ? 1 : -1);
-    p->held = held;
-}
-
 /* Its entry is made: what it names is the later life's to go on with. */
 static void put_in_entered(struct put_in *p, struct ledger_entry *e) {
     p->entry = e;
     e->value = p->ref.off;
-    put_in_hold(p, false);
 }
 
 static void put_in_enter(struct put_in *p, const uint8_t *key) {
     struct requester *a = p->requester;
     struct ledger_entry *e = NULL;
-    /* a value in the spill is held: what else is known of it dies with the manager */
+    /* what else is known of a value in the spill dies with the manager */
     if (p->ref.fill)
         return;
     if (a->kind == REQUESTER_LANE)
@@ -103,7 +94,6 @@ static void put_in_enter(struct put_in *p, const uint8_t *key) {
 static void put_in_leave(struct put_in *p) {
     if (!p->entry)
         return;
-    put_in_hold(p, true);
     ledger_end(p->m->setup->ledger, p->entry);
     p->entry = NULL;
 }
@@ -157,7 +147,6 @@ static void put_in_free(struct put_in *p) { /* it is the first in the list */
     timer_clear(&p->m->timers, &p->timer);
     if (p->doomed)
         store_abort(p->m->store, &p->ref);
-    put_in_hold(p, false);
     free(p);
 }
 
@@ -188,7 +177,6 @@ static int put_in_new(struct requester *a, const struct msg *m, struct put_in **
     p->req = *m;
     p->began = clock_ns();
     put_in_add(a, p);
-    put_in_hold(p, true);
     *out = p;
     return 0;
 }
@@ -250,7 +238,6 @@ int put_in_pass(struct requester *a, const struct msg *m, struct forward *f) {
         return e;
     p->state = f ? PUT_PASSES : PUT_REFUSED;
     p->forward = f;
-    put_in_hold(p, !f || !forward_put_returns(f));
     return 0;
 }
 
@@ -279,12 +266,6 @@ static struct put_in *passing_find(const struct requester *a, const struct forwa
     return p;
 }
 
-void put_in_answers(struct requester *a, const struct forward *f) {
-    struct put_in *p = passing_find(a, f);
-    if (p && !p->dropped)
-        put_in_hold(p, true);
-}
-
 void put_in_forget(struct requester *a, const struct forward *f) {
     struct put_in *p = passing_find(a, f);
     if (!p)
@@ -294,8 +275,7 @@ void put_in_forget(struct requester *a, const struct forward *f) {
     if (p->dropped) { /* nothing more of it comes */
         put_in_first(p);
         put_in_free(p);
-    } else
-        put_in_hold(p, true);
+    }
 }
 
 /* The last piece is in; p is the first in the list. Its entry ends with the record of that piece,
@@ -305,9 +285,7 @@ static void put_in_end(struct put_in *p) {
     struct msg req = p->req;
     struct store_ref ref = p->ref;
     uint64_t began = p->began;
-    bool fills = p->state == PUT_FILLS, held = p->held;
-    if (held)
-        manager_holds(a->m, 1); /* until its last piece leaves the ring */
+    bool fills = p->state == PUT_FILLS;
     a->m->resumed = p->entry;
     put_in_free(p);
     if (fills)
@@ -319,8 +297,6 @@ static void put_in_end(struct put_in *p) {
     }
     if (a->m->resumed) /* its lane is gone */
         requester_entry_end(a->m, &a->m->resumed);
-    if (held)
-        manager_holds(a->m, -1);
 }
 
 int put_in_resume(struct requester *a, struct ledger_entry *e, const struct store_ref *ref) {
@@ -370,8 +346,8 @@ int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload
     struct put_in *p = put_in_find(a, m->id);
     uint32_t len = m->len - MSG_HEADER;
     bool last = m->flags & MSGF_LAST;
-    if (!p)
-        return DDICT_EPROTO;
+    if (!p) /* its sender does not know yet that this life knows nothing of it */
+        return a->kind == REQUESTER_LANE && manager_has_lived(a->m) ? 0 : DDICT_EPROTO;
     p->landing = false;
     if (p->doomed) {
         store_abort(a->m->store, &p->ref);
@@ -495,6 +471,13 @@ void put_in_over(struct requester *a, uint64_t id) {
         put_in_abort(a, id);
 }
 
+bool put_in_knows(const struct requester *a, uint64_t id) {
+    const struct put_in *p = a->puts;
+    while (p && p->req.id != id)
+        p = p->next;
+    return p;
+}
+
 bool put_in_cancel(struct requester *a, uint64_t id) {
     uint32_t to;
     struct forward *f;
@@ -528,7 +511,6 @@ int put_in_rewind(struct requester *a, const struct msg *req, struct forward *f,
     p->got = from;
     p->rewind = rewind;
     p->dropped = false;
-    put_in_hold(p, !forward_put_returns(f));
     return 0;
 }
 

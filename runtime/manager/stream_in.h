@@ -17,12 +17,11 @@ int put_in_pass(struct requester *a, const struct msg *m, struct forward *f);
  * negative. */
 int put_in_rewind(struct requester *a, const struct msg *req, struct forward *f, uint64_t from,
                   uint32_t rewind);
+bool put_in_knows(const struct requester *a, uint64_t id); /* pieces of its value come */
 /* Of an earlier life: drop the pieces that come, until put_in_rewind(), or if f is NULL, all. closed: a
  * last one has come already. 0 or negative. */
 int put_in_return(struct requester *a, const struct msg *req, struct forward *f, uint32_t rewind,
                   bool closed);
-/* f is answered next: with pieces that still come no later life can go on. */
-void put_in_answers(struct requester *a, const struct forward *f);
 /* f has ended: drop the pieces that still come */
 void put_in_forget(struct requester *a, const struct forward *f);
 int put_in_data(struct requester *a, const struct msg *m, const uint8_t *payload);

@@ -7,6 +7,7 @@
 #include "stream_out.h"
 
 #include "faults.h"
+#include "ledger.h"
 #include "manager.h"
 #include "requester.h"
 #include "results.h"
@@ -22,7 +23,7 @@ struct stream_out {
     /* the connection for all messages of this reply; else the requester itself */
     struct requester *carrier;
     uint64_t id;
-    bool held; /* the requester would not ask again */
+    struct ledger_entry *entry; /* of a lane's: a later life sends the rest; NULL: none can */
     const uint8_t *data;
     uint64_t len, sent, allowed;
     unsigned under_way; /* pieces that the socket has not taken */
@@ -50,9 +51,35 @@ static void stream_out_unlink(struct stream_out *g) {
     if (!*at)
         a->streams_out_end = at;
     timer_clear(&g->m->timers, &g->timer);
-    if (g->held)
-        manager_holds(g->m, -1);
+    if (g->entry)
+        requester_entry_end(g->m, &g->entry);
     g->requester = NULL;
+}
+
+/* --- a later life --- */
+/* Before and after something is sent: its entry notes what of the value stands in CQ. */
+static void part_begin(struct stream_out *g) {
+    if (!g->entry)
+        return;
+    g->m->answering = &g->entry;
+    g->m->passing = true;
+}
+static void part_end(struct stream_out *g) {
+    if (faults.on && g->m->passing)
+        faults_step(STEP_PASSED);
+    g->m->passing = false;
+    if (g->m->answering == &g->entry)
+        g->m->answering = NULL;
+}
+
+static void stream_out_enter(struct stream_out *g, struct requester *a, const struct msg *r,
+                             const struct msg *req, const struct store_ref *ref) {
+    struct ledger_entry *e = requester_enter_rest(a, req, ref->item->key);
+    if (!e)
+        return;
+    e->value = ref->off;
+    ledger_passes(e, r);
+    g->entry = e;
 }
 
 static void stream_out_break(struct stream_out *g, int status) {
@@ -62,7 +89,11 @@ static void stream_out_break(struct stream_out *g, int status) {
                     .aux = g->sent,
                     .status = status,
                     .manager = g->m->setup->id};
+    if (g->entry)
+        g->entry->got = 1;
+    part_begin(g);
     requester_send(g->carrier, &r, NULL, 0);
+    part_end(g);
     stream_out_unlink(g);
     stream_out_free_when_quiet(g);
 }
@@ -99,27 +130,23 @@ void stream_out_drop(struct stream_out *g) {
     free(g);
 }
 
-/* of: type of the request */
-static void stream_out_start(struct stream_out *g, struct requester *a, struct msg *r, unsigned of,
-                             const void *data, uint64_t len, uint64_t window,
-                             void (*done)(struct manager *m, uint64_t arg, void *ptr), uint64_t arg,
-                             void *ptr) {
+static void stream_out_link(struct stream_out *g, struct requester *a, uint64_t id,
+                            uint64_t window) {
     g->requester = a;
     g->carrier = a->ops->bulk ? a->ops->bulk(a) : a;
-    g->id = r->id;
-    g->data = data;
-    g->len = len;
+    g->id = id;
     g->allowed = window ? window : UINT64_MAX;
-    g->done = done;
-    g->arg = arg;
-    g->ptr = ptr;
     *a->streams_out_end = g;
     a->streams_out_end = &g->next;
-    g->held = !proxy_returns(a, of, r->id);
-    if (g->held)
-        manager_holds(a->m, 1);
+}
+
+static void stream_out_start(struct stream_out *g, struct requester *a, struct msg *r,
+                             uint64_t window) {
+    stream_out_link(g, a, r->id, window);
     r->flags = MSGF_STREAM;
+    part_begin(g);
     requester_send(g->carrier, r, NULL, 0);
+    part_end(g);
     streams_out_pump(a);
 }
 
@@ -127,15 +154,49 @@ static void unpin_done(struct manager *m, uint64_t off, void *ptr) {
     store_unpin(m->store, off);
 }
 
+/* Takes over a pin of the item. */
+static void stream_out_of(struct stream_out *g, uint64_t len, const struct store_ref *ref) {
+    g->len = len;
+    if (g->reading) {
+        g->done = read_done;
+        g->ptr = g->reading;
+        store_unpin(g->m->store, ref->off); /* the reading has a pin of its own */
+    } else {
+        g->data = ref->value;
+        g->done = unpin_done;
+        g->arg = ref->off;
+    }
+}
+
 void stream_out_item(struct stream_out *g, struct requester *a, struct msg *r,
                      const struct msg *req, const struct store_ref *ref) {
-    unsigned of = req->type;
-    uint64_t window = req->val_len;
-    if (g->reading) {
-        stream_out_start(g, a, r, of, g->data, r->val_len, window, read_done, 0, g->reading);
-        store_unpin(a->m->store, ref->off); /* the reading has a pin of its own */
-    } else
-        stream_out_start(g, a, r, of, ref->value, r->val_len, window, unpin_done, ref->off, NULL);
+    bool waited = a->m->answering;
+    if (a->kind == REQUESTER_LANE)
+        stream_out_enter(g, a, r, req, ref);
+    stream_out_of(g, r->val_len, ref);
+    stream_out_start(g, a, r, req->val_len);
+    if (waited && !a->m->answering)
+        store_begin(a->m->store, NULL); /* the entry says all now: the next change is not its */
+}
+
+int stream_out_resume(struct requester *a, struct ledger_entry *e, const struct store_ref *ref) {
+    struct stream_out *g = stream_out_new(a->m, item_away(ref->item) ? ref : NULL);
+    struct msg r;
+    if (!g)
+        return -ENOMEM;
+    g->entry = e;
+    stream_out_of(g, e->pass.val_len, ref);
+    if (e->pass.upto) {
+        g->sent = e->pass.upto - 1;
+        stream_out_link(g, a, e->req.id, 0);
+        return 0;
+    }
+    reply_init(&r, e->req.id, a->m->setup->id);
+    r.val_len = e->pass.val_len;
+    r.version = e->pass.version;
+    r.tag = (uint8_t)e->pass.tag;
+    stream_out_start(g, a, &r, 0);
+    return 0;
 }
 
 int stream_out_begin(struct requester *a, struct msg *r, const void *data, uint64_t len,
@@ -144,8 +205,12 @@ int stream_out_begin(struct requester *a, struct msg *r, const void *data, uint6
     struct stream_out *g = stream_out_new(a->m, NULL);
     if (!g)
         return -ENOMEM;
-    /* of other managers only KEYS is answered so */
-    stream_out_start(g, a, r, MSG_KEYS, data, len, window, done, arg, ptr);
+    g->data = data;
+    g->len = len;
+    g->done = done;
+    g->arg = arg;
+    g->ptr = ptr;
+    stream_out_start(g, a, r, window);
     return 0;
 }
 
@@ -181,7 +246,10 @@ static bool stream_out_piece(struct stream_out *g, uint32_t n) {
     if (g->sent + n == g->len)
         r.flags = MSGF_LAST;
     g->under_way++;
-    if (!a->ops->piece(g->carrier, &r, g->data + g->sent, n, piece_done, g)) {
+    part_begin(g);
+    bool sent = a->ops->piece(g->carrier, &r, g->data + g->sent, n, piece_done, g);
+    part_end(g);
+    if (!sent) {
         g->under_way--;
         return false;
     }
@@ -231,7 +299,7 @@ bool streams_out_pump(struct requester *a) {
     return worked;
 }
 
-static struct stream_out *stream_out_find(struct requester *a, uint64_t id) {
+static struct stream_out *stream_out_find(const struct requester *a, uint64_t id) {
     struct stream_out *g = a->streams_out;
     while (g && g->id != id)
         g = g->next;
@@ -252,6 +320,10 @@ bool stream_out_cancel(struct requester *a, uint64_t id, int status) {
         return false;
     stream_out_break(g, status);
     return true;
+}
+
+bool stream_out_knows(const struct requester *a, uint64_t id) {
+    return stream_out_find(a, id);
 }
 
 void streams_out_end(struct requester *a) {

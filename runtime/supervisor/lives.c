@@ -2,8 +2,7 @@
 /*
  * lives.c - a manager that dies is started again over what outlives it: its arena, the lanes and
  * leases of its clients, its listening socket. The next life is told all clients and hold pages
- * before its first turn; that of a shadow has none. What dies with a manager is counted in its page; where that is not
- * nothing, or it dies too often, the dictionary ends.
+ * before its first turn; that of a shadow has none. Where it dies too often, the dictionary ends.
  */
 #include "lives.h"
 
@@ -67,10 +66,6 @@ bool manager_return(struct local_manager *mgr, int status) {
     if (s->opt.restarts == 0 || s->stage < STAGE_READY || s->stage >= STAGE_ENDING || s->lost ||
         !(mgr->ready || mgr->deaths > 0))
         return false;
-    if (mgr->page->held != 0) {
-        death_text(mgr, status, " with requests under way that are lost with it");
-        return false;
-    }
     if (dies_too_often(mgr, now)) {
         char why[64];
         snprintf(why, sizeof why, ", %u times before within %u s", s->opt.restarts,

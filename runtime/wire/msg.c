@@ -75,6 +75,9 @@ static const struct msg_rule {
     [MSG_REPL] = {"REPL", CHANGE, MSGF_STREAM | MSGF_LOADED},
     [MSG_ACK] = {"ACK", NONE, 0},
     [MSG_HOLD] = {"HOLD", NONE, 0},
+    [MSG_LIFE] = {"LIFE", NONE, 0},
+    [MSG_KNOWS] = {"KNOWS", NONE, 0},
+    [MSG_FORGOT] = {"FORGOT", NONE, 0},
     [MSG_FREEZE] = {"FREEZE", NONE, 0},
     [MSG_PREFETCH] = {"PREFETCH", ANY, 0},
 };

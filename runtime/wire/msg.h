@@ -69,6 +69,9 @@ enum msg_type {
     MSG_CTL_WHOLE,
     MSG_CTL_PRIMARY_LOST,
     MSG_CTL_REFILLED,
+    MSG_LIFE,
+    MSG_KNOWS,
+    MSG_FORGOT,
     MSG_TYPE_N
 };
 
@@ -147,7 +150,8 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
  *     KEYS, EVENTS                      prefix
  *     DATA                              1 .. DD_MSG_PIECE bytes; 0 only with LAST; with AREA none,
  *                                       and val_len has the number
- *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE, TOOK, REWIND: none
+ *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE, TOOK, REWIND,
+ *     LIFE, KNOWS, FORGOT: none
  *     REPL                              key, or none, + value; with STREAM the value follows in DATA
  *     SYNC, ACK                         none
  *     REPLY, CTL, PREFETCH              any (only the requester knows)

@@ -8,7 +8,7 @@ CLIENT_TESTS = tests/local/client_api tests/local/client_async tests/local/clien
   tests/local/client_dropped tests/local/client_events tests/local/client_fork \
   tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung tests/local/client_keyed \
   tests/local/client_late tests/local/client_lives tests/local/client_lives_far \
-  tests/local/client_lives_freeze tests/local/client_lives_proxy tests/local/client_lives_push \
+  tests/local/client_lives_forgot tests/local/client_lives_freeze tests/local/client_lives_proxy tests/local/client_lives_push \
   tests/local/client_lives_rewind tests/local/client_lives_stream tests/local/client_lives_wait \
   tests/local/client_many tests/local/client_place tests/local/client_pop tests/local/client_room \
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
@@ -47,6 +47,7 @@ client_lives_once = tests/local/client_lives_once.c tests/local/client_lives_onc
 tests_local_client_lives_SOURCES = tests/local/client_lives.c $(client_lives_dict) \
   $(client_lives_once)
 tests_local_client_lives_far_SOURCES = tests/local/client_lives_far.c $(client_lives_once)
+tests_local_client_lives_forgot_SOURCES = tests/local/client_lives_forgot.c $(client_lives_dict)
 tests_local_client_lives_proxy_SOURCES = tests/local/client_lives_proxy.c $(client_lives_dict) \
   $(client_lives_once)
 tests_local_client_lives_push_SOURCES = tests/local/client_lives_push.c $(client_lives_dict) \
@@ -59,6 +60,7 @@ tests_local_client_lives_stream_SOURCES = tests/local/client_lives_stream.c $(cl
 tests_local_client_lives_wait_SOURCES = tests/local/client_lives_wait.c $(client_lives_dict)
 tests_local_client_lives_LDADD = $(client_lives_libs)
 tests_local_client_lives_far_LDADD = $(client_lives_libs)
+tests_local_client_lives_forgot_LDADD = $(client_lives_libs)
 tests_local_client_lives_freeze_LDADD = $(client_lives_libs)
 tests_local_client_lives_proxy_LDADD = $(client_lives_libs)
 tests_local_client_lives_push_LDADD = $(client_lives_libs)

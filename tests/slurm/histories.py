@@ -180,7 +180,7 @@ class Step:
             self.signal(item[1], signal.SIGCONT)
 
     def run(self, seconds, nemeses):
-        """True while all goes on: a manager that held what is lost with it ends the dictionary (PROTOCOL 12)."""
+        """True while all goes on: a manager that dies for the third time within 10 s ends the dictionary (PROTOCOL 12)."""
         end, at = time.monotonic() + seconds, time.monotonic() + 0.5
         while time.monotonic() < end and self.lives():
             time.sleep(0.02)

@@ -2,7 +2,7 @@
 # The insides of libddict, against a manager that the test plays itself.
 if HAVE_CHECK
 client_units = tests/unit/cmd_bench tests/unit/common_key_text tests/unit/lib_lease \
-  tests/unit/lib_lane tests/unit/lib_stats tests/unit/load_progress tests/unit/save_dump \
+  tests/unit/lib_lane tests/unit/lib_life tests/unit/lib_stats tests/unit/load_progress tests/unit/save_dump \
   tests/unit/save_seen
 if BUILD_LOAD
 client_units += tests/unit/load_sign
@@ -19,6 +19,10 @@ tests_unit_common_key_text_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 tests_unit_common_key_text_LDADD = libbase.la $(CHECK_LIBS)
 tests_unit_lib_lease_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_lib_lease_LDADD = libclient.la $(CHECK_LIBS)
+tests_unit_lib_lane_SOURCES = tests/unit/lib_lane.c tests/unit/lane_ends.h
+tests_unit_lib_life_SOURCES = tests/unit/lib_life.c tests/unit/lane_ends.h
+tests_unit_lib_life_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_lib_life_LDADD = libclient.la $(CHECK_LIBS)
 tests_unit_lib_lane_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_lib_lane_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=realloc
 tests_unit_lib_lane_LDADD = libclient.la $(CHECK_LIBS)

@@ -191,7 +191,6 @@ START_TEST(what_a_client_sent_is_made_when_it_is_gone) {
     client_del(m, 1);
     quiet();
     ck_assert(is_on_both(key(0), "two") && is_on_both(key(1), NULL));
-    ck_assert_uint_eq(primary.page.held, 0);
     both_same();
 }
 END_TEST
@@ -278,7 +277,6 @@ START_TEST(without_a_backup_all_in_flight_is_made_and_it_goes_on) {
     UNTIL_BY(alone_turn, answered(id[1]));
     ck_assert(is_at(&primary, key(0), "alone") && is_at(&primary, key(3), NULL));
     ck_assert(is_at(&backup, key(3), "there"));
-    ck_assert_uint_eq(primary.page.held, 0);
 }
 END_TEST
 
@@ -552,7 +550,7 @@ static void life_first(bool carried_out) {
         alone(2000);
         if (carried_out)
             UNTIL_BY(alone_turn, m->flights->air && m->flights->air->acked);
-        _exit(primary.page.held == 0 && flights_open(m) ? 0 : 1);
+        _exit(flights_open(m) ? 0 : 1);
     }
     /* else its backup takes what was sent when the next one has begun */
     if (!carried_out) {
@@ -606,7 +604,6 @@ START_TEST(a_later_life_goes_on_with_what_was_in_flight) {
     UNTIL(answered(id[5]));
     quiet();
     both_same();
-    ck_assert_uint_eq(primary.page.held, 0);
     ck_assert_ptr_null(ledger_next(primary.setup.ledger, NULL));
 }
 END_TEST

@@ -38,7 +38,7 @@ lib client_lane_drain client_lane_lock client_lane_push client_lane_wait client_
 lib ddict_get_info ddict_keyed_nodes ddict_owner ddict_refills ddict_unsubscribe fast_begin handle_revive session_enter
 lib ddict_reserve place_lives places_free request_pop
 lib doorbell_take doorbells_sleep request_complete request_done sleeper_add sleeper_remove sleeper_wake
-lib async_op_again push_rewind request_rewind request_rewound rewind_end
+lib async_op_again push_anew push_rewind request_rewind request_rewound rewind_end
 lib hold_await hold_give lease_is_scratch lease_refill list_purge owner_is owner_set
 lib session_check session_empty session_forget session_open_by session_take sessions_reap
 END
