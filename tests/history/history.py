@@ -49,6 +49,7 @@ AT_ONCE = int(os.environ.get("HISTORY_AT_ONCE", "0")) or len(os.sched_getaffinit
 GROWN = 32768  # bytes that an index and its slabs may have grown by, of each manager
 EMPTIED_S = 2
 STREAM_S = 8  # four times as long what a lost node had sent of a value is kept: DD_STREAM_MS
+RESTARTS, RESTARTS_NS = 16, 11 * 10**9  # --restarts, DD_RESTARTS_MS and a bit
 LOST_S = 10  # DD_PEER_LOST_MS, and the same for a manager that stands still
 REPLACED_S = 5.5  # within it the backups of a lost node serve: DD_LEASE_WAIT_MS, and a busy machine
 LONG_MS = 20000  # of worker.c: a call that takes so long, where nothing stands still, hangs
@@ -121,12 +122,15 @@ class Round:
         self.later.append((time.monotonic() + seconds, lambda: self.signal(pid, signal.SIGCONT)))
 
     def kill(self, pid):
-        """A manager."""
+        """A manager, unless it has died as often as may be."""
         try:
             number, fd = int(comm_of(pid).rsplit(":", 1)[1]), os.pidfd_open(pid)
         except (OSError, TypeError):  # it has just died, or there is none
             return
         when = time.monotonic_ns()
+        if sum(n == number and when - gone < RESTARTS_NS for _, gone, n in self.deaths) >= RESTARTS:
+            os.close(fd)
+            return
         signal.pidfd_send_signal(fd, signal.SIGKILL)
         select.select([fd], [], [], 10)
         self.deaths.append((when, time.monotonic_ns(), number))
@@ -451,7 +455,7 @@ def managers_that_are_killed_and_started_again():
         nodes, words = RNG.choice([(1, ["small"]), (2, ["small"]), (2, []), (2, ["tiny"])]) if LONG else (1, ["small"])
         kind, how = next(kinds), {}
         with Disk() as disk:
-            args = ["--restarts", "16"]
+            args = ["--restarts", str(RESTARTS)]
             if kind == "disk" and disk:
                 args += ["--spill", disk, "--spill-size", "64M"]
                 how.update(mem="8M", ballast=400)
@@ -464,7 +468,7 @@ def owners_that_are_killed_while_other_nodes_ask():
     """Managers of either side."""
     def one(left):
         nemeses, nodes = ["owner_killed"] * 2 + ["proxy_killed"] * 2 + ["worker_killed"], RNG.choice([2, 3])
-        how = dict(pace=0.5, args=["--restarts", "16"], words=RNG.choice([[], ["small"], ["tiny"]]) if LONG else RNG.choice([[], ["small"]]), pause_us=1500, at=[0])
+        how = dict(pace=0.5, args=["--restarts", str(RESTARTS)], words=RNG.choice([[], ["small"], ["tiny"]]) if LONG else RNG.choice([[], ["small"]]), pause_us=1500, at=[0])
         if LINKS and nodes == 2:
             with Link("o") as link:
                 a_round(RNG, left, nemeses + ["link_cut_shortly"], nodes=2, managers=4, link=link, **how)
@@ -512,7 +516,7 @@ def a_loss(rng, seconds, nemeses, nodes, cut=False, args=(), **how):
     """With two copies of all: a round that loses a node. cut: its link first, if we may."""
     how = dict({"managers": nodes, "mem": "%dM" % (32 * nodes), "replicas": 2, "loses": REPLACED_S + rng.uniform(0.2, 2), "pause_us": 1500, "words": ["small"], "pace": 0.4}, **how)
     with Switch(nodes) if cut and no_switch() is None else contextlib.nullcontext() as link:
-        return a_round(rng, seconds, nemeses, nodes=nodes, args=[*args, "--restarts", "16"], link=link, **how)
+        return a_round(rng, seconds, nemeses, nodes=nodes, args=[*args, "--restarts", str(RESTARTS)], link=link, **how)
 
 
 def nodes_that_are_lost_with_two_copies():
@@ -563,7 +567,7 @@ KINDS = [
 
 
 def some_kill_round(nodes, nemeses, args, how):
-    a_round(RNG, 10, nemeses, **dict({"words": ["small"], "mem": "%dM" % (32 * nodes)}, pace=KILL_PACE, nodes=nodes, managers=max(4, 2 * nodes), args=[*args, "--restarts", "16"],
+    a_round(RNG, 10, nemeses, **dict({"words": ["small"], "mem": "%dM" % (32 * nodes)}, pace=KILL_PACE, nodes=nodes, managers=max(4, 2 * nodes), args=[*args, "--restarts", str(RESTARTS)],
                                      pause_us=1500, emptied=True, **how))
 
 
