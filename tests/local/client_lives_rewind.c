@@ -603,6 +603,8 @@ END_TEST
 /* --- a client that counts wrong --- */
 static void hand_begin(enum pieces how) {
     int begun[2];
+    uint64_t before = owner_uses();
+    double until = now_s() + 30;
     ck_assert(pipe(begun) == 0);
     pid_t child = fork();
     if (child == 0)
@@ -611,6 +613,9 @@ static void hand_begin(enum pieces how) {
     await(begun[0]);
     close(begun[0]);
     if (how != PIECES_EARLY) {
+        /* one that sends no more pieces before REWIND waits for nothing else */
+        while (how != PIECES_GIVE_UP && owner_uses() < before + LONG / 2 && now_s() < until)
+            usleep(1000);
         manager_kill(OWNER);
         manager_came_back(OWNER);
     }
