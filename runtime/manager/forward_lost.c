@@ -15,6 +15,8 @@
 #include "transit.h"
 #include <base/clock.h>
 
+#include <errno.h>
+
 static void followers_fail(struct manager *m, struct forward *f, int status, const char *text) {
     while (f->followers) {
         forward_fail(f->followers, status, text);
@@ -81,11 +83,11 @@ static void forward_renew(struct manager *m, struct forward *f, struct peer *p) 
         forwards_took(a);
 }
 
-static void forward_lost(struct manager *m, struct forward *f, const char *text) {
+static void forward_lost(struct manager *m, struct forward *f, int status, const char *text) {
     struct requester *a = f->state == FORWARD_PASSES ? f->requester : NULL;
-    followers_fail(m, f, DDICT_ELOST, text);
+    followers_fail(m, f, status, text);
     if (f->requester)
-        forward_fail(f, DDICT_ELOST, text);
+        forward_fail(f, status, text);
     forward_free(m, f);
     if (a && requester_idle(a))
         forwards_took(a);
@@ -101,8 +103,10 @@ void forwards_lost(struct manager *m, struct peer *p, const char *text, bool aga
         }
         if (again && forward_repeats(m, f))
             forward_renew(m, f, p);
-        else
-            forward_lost(m, f, text);
+        else /* whose client has a part of what it reads asks once more */
+            forward_lost(m, f,
+                         again && forwards_return(m) && forward_reads(f) ? -ESTALE : DDICT_ELOST,
+                         text);
     }
     if (!again)
         forwards_give_up(m, p, text);
@@ -141,8 +145,8 @@ int forwards_again(struct manager *m, struct peer *p) {
         list = f->p_next;
         f->p_prev = NULL;
         if (f->begun && forward_has_result(f) && peer_is_refilling(m, f->from)) {
-            forward_lost(m, f,
-                         "the rest of the value was lost with its node"); /* not the next one */
+            forward_lost(m, f, DDICT_ELOST, /* not the next one */
+                         "the rest of the value was lost with its node");
             continue;
         }
         int e = forward_repeat(m, f);
@@ -168,12 +172,12 @@ void forwards_resume(struct manager *m) {
         if (p)
             again_add(p, f);
         else
-            forward_lost(m, f, "there is no memory to ask its owner again");
+            forward_lost(m, f, DDICT_ELOST, "there is no memory to ask its owner again");
     }
     peers_again(m);
 }
 
 void forwards_give_up(struct manager *m, struct peer *p, const char *text) {
     while (*peer_again(p))
-        forward_lost(m, *peer_again(p), text);
+        forward_lost(m, *peer_again(p), DDICT_ELOST, text);
 }

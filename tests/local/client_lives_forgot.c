@@ -152,8 +152,8 @@ START_TEST(each_key_of_another_node_is_listed_once) {
     if (killer == 0) {
         for (unsigned i = 0; i < KILLS; i++) {
             usleep(30000);
-            manager_kill(0);
-            manager_came_back(0);
+            manager_kill(i % 2);
+            manager_came_back(i % 2);
         }
         _exit(0);
     }
