@@ -198,7 +198,8 @@ static bool value_send(struct replica_primary *p, struct msg *r, const void *key
     *v = (struct value){.on = true, .id = r->id, .off = ref->off, .len = r->val_len};
     v->bytes = ref->value;
     v->pin = pin_new(m, ref->off);
-    if (!v->pin || (item_away(it) && store_read_begin(m->store, ref, &v->reading, &v->bytes) < 0)) {
+    if (!v->pin ||
+        (item_away(it) && store_read_begin(m->store, ref, 0, &v->reading, &v->bytes) < 0)) {
         value_end(p);
         primary_end(p, -ENOMEM);
         return false;

@@ -107,18 +107,25 @@ static void read_done(struct manager *m, uint64_t arg, void *ptr) {
     store_read_end(ptr);
 }
 
-struct stream_out *stream_out_new(struct manager *m, const struct store_ref *away) {
+/* As stream_out_new(), of a value of which `sent` bytes are sent. */
+static struct stream_out *stream_out_rest(struct manager *m, const struct store_ref *away,
+                                          uint64_t sent) {
     struct stream_out *g = faults.on && faults_give() ? NULL : calloc(1, sizeof *g);
     if (!g)
         return NULL;
     g->m = m;
+    g->sent = sent;
     g->timer.fire = stream_out_late;
     if (timer_after(&m->timers, &g->timer, DD_STREAM_MS * 1000000ull) < 0 ||
-        (away && store_read_begin(m->store, away, &g->reading, &g->data) < 0)) {
+        (away && store_read_begin(m->store, away, sent, &g->reading, &g->data) < 0)) {
         stream_out_drop(g);
         return NULL;
     }
     return g;
+}
+
+struct stream_out *stream_out_new(struct manager *m, const struct store_ref *away) {
+    return stream_out_rest(m, away, 0);
 }
 
 void stream_out_drop(struct stream_out *g) {
@@ -180,14 +187,15 @@ void stream_out_item(struct stream_out *g, struct requester *a, struct msg *r,
 }
 
 int stream_out_resume(struct requester *a, struct ledger_entry *e, const struct store_ref *ref) {
-    struct stream_out *g = stream_out_new(a->m, item_away(ref->item) ? ref : NULL);
+    uint64_t upto = e->pass.upto;
+    struct stream_out *g =
+        stream_out_rest(a->m, item_away(ref->item) ? ref : NULL, upto ? upto - 1 : 0);
     struct msg r;
     if (!g)
         return -ENOMEM;
     g->entry = e;
     stream_out_of(g, e->pass.val_len, ref);
-    if (e->pass.upto) {
-        g->sent = e->pass.upto - 1;
+    if (upto) {
         stream_out_link(g, a, e->req.id, 0);
         return 0;
     }

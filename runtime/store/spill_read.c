@@ -92,8 +92,8 @@ static void reading_go(struct store_reading *r) {
     job_give(&p->reader, &r->job);
 }
 
-int store_read_begin(struct store *s, const struct store_ref *ref, struct store_reading **out,
-                     const uint8_t **data) {
+int store_read_begin(struct store *s, const struct store_ref *ref, uint64_t from,
+                     struct store_reading **out, const uint8_t **data) {
     struct store_reading *r = calloc(1, sizeof *r);
     uint64_t len = item_len(ref->item);
     if (r && !(r->bytes = room_map(len))) {
@@ -110,6 +110,9 @@ int store_read_begin(struct store *s, const struct store_ref *ref, struct store_
     r->s = s;
     r->off = ref->off;
     r->len = len;
+    r->sent = from;
+    r->ready = r->seen = from & ~(uint64_t)(DD_SPILL_CHUNK - 1); /* a sum is of a whole chunk */
+    r->given_up = r->ready;
     r->next = s->spill.readings;
     s->spill.readings = r;
     *out = r;

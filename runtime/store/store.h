@@ -272,13 +272,13 @@ int store_fill(struct store *s, struct store_ref *ref, uint64_t got);
  * before it is published. 0 or as store_fill(). */
 int store_filled(struct store *s, struct store_ref *ref);
 /*
- * Read a value that is in the spill. The block must be pinned until store_read_end(). Bytes [0,
- * ready) of data are there and agree with their sums; those before `sent` of store_read_sent() are
- * there no more. So at most DD_SPILL_AHEAD bytes of the value are in memory. -ENOMEM.
+ * Read a value that is in the spill, from byte `from` on. The block must be pinned until
+ * store_read_end(). Bytes [from, ready) of data are there and agree with their sums; those before
+ * `sent` of store_read_sent() are there no more. So at most DD_SPILL_AHEAD bytes of the value are in memory. -ENOMEM.
  */
 struct store_reading;
-int store_read_begin(struct store *s, const struct store_ref *ref, struct store_reading **out,
-                     const uint8_t **data);
+int store_read_begin(struct store *s, const struct store_ref *ref, uint64_t from,
+                     struct store_reading **out, const uint8_t **data);
 /* how many bytes are ready, or -EIO: `wanted` will never be */
 int64_t store_read_ready(const struct store_reading *r, uint64_t wanted);
 void store_read_sent(struct store_reading *r, uint64_t sent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client_disk.c - what spill_disk.py does as a client: client_disk put|read|turns PREFIX N BYTES.
+ * client_disk.c - what spill.py and spill_disk.py do as a client: client_disk put|read|wait|small PREFIX N BYTES.
  * Says in one line of JSON what came of it; exits with 0 also where the dictionary refuses. A wrong
  * byte in what was returned with 0 is counted as such, and so is a view that is not aligned.
  */
@@ -121,6 +121,40 @@ static void read_all(void) {
     free(v);
 }
 
+/* Each is asked for before it is there: its manager sends it, and the reader does not look at the disk
+ * itself. */
+static void wait_all(void) {
+    ddict_async_t *q;
+    uint64_t *v = malloc(bytes + 8), *into = malloc(bytes + 8);
+    char key[100];
+    if (ddict_async_open(d, &q) < 0)
+        exit(1);
+    for (unsigned long k = 0; k < n; k++) {
+        size_t klen = key_of(key, k);
+        struct ddict_op get = {.what = DDICT_OP_GET,
+                               .key = key,
+                               .klen = klen,
+                               .buf = into,
+                               .len = bytes,
+                               .flags = DDICT_WAIT,
+                               .timeout_ms = 60000},
+                        done;
+        fill(v, k);
+        memset(into, 0, bytes);
+        if (ddict_async_submit(q, &get, 1) != 1)
+            exit(1);
+        took(ddict_put(d, key, klen, v, bytes, 0, 60000), 1);
+        if (ddict_async_poll(q, &done, 1, 60000) != 1)
+            exit(1);
+        took(done.status, done.status == 0 && right(into, done.vlen, k));
+        free(done.text);
+    }
+    say("wait");
+    ddict_async_close(q);
+    free(v);
+    free(into);
+}
+
 /* How long do puts of one byte take while another thread puts one of `bytes`? */
 static int done;
 static void *small_puts(void *arg) {
@@ -167,6 +201,8 @@ int main(int argc, char **argv) {
         put_all();
     else if (!strcmp(argv[1], "read"))
         read_all();
+    else if (!strcmp(argv[1], "wait"))
+        wait_all();
     else if (!strcmp(argv[1], "small"))
         watch_small(n);
     else

@@ -77,6 +77,19 @@ def a_manager_that_comes_back_has_what_lies_on_disk():
         check(held(disk) == [], "still open: %r" % held(disk))
 
 
+def a_value_that_is_read_for_somebody_goes_on_in_a_next_life():
+    with Disk() as disk:
+        if disk is None:
+            return
+        for part in (3, 100):  # the second is far behind what is read ahead
+            with Dictionary(mem="12M", args=["--spill", disk, "--spill-size", "256M"], env={"DDICT_TEST_DIE": "passed:%d" % part, "DDICT_TEST_DIE_LIVES": "1"}) as d:
+                p = subprocess.run([os.path.join(BUILD, "tests", "local", "client_disk"), "wait", "k", "2", "40000000"], env=d.env(), stdout=subprocess.PIPE, text=True, timeout=90)
+                got = json.loads(p.stdout)
+                check(p.returncode == 0 and got["right"] == 4, "behind part %d: %r" % (part, got))
+                check(d.stats()[0]["restarts"] == 1, "%r" % d.stats())
+                d.end()
+
+
 def views_of_what_lies_on_disk_are_aligned():
     with Disk() as disk:
         if disk is None:
@@ -181,7 +194,7 @@ def a_folder_that_can_not_be_used_ends_the_start():
                 node.wait()
 
 
-main([values_beyond_memory_are_read_from_every_node, a_manager_that_comes_back_has_what_lies_on_disk, views_of_what_lies_on_disk_are_aligned,
+main([values_beyond_memory_are_read_from_every_node, a_manager_that_comes_back_has_what_lies_on_disk, a_value_that_is_read_for_somebody_goes_on_in_a_next_life, views_of_what_lies_on_disk_are_aligned,
       a_load_counts_the_spill, what_lies_in_the_spill_is_saved_and_comes_back_there,
       a_value_for_which_there_is_no_room_on_disk_either_is_refused, nothing_is_left_when_it_is_killed,
       a_folder_that_can_not_be_used_ends_the_start])
