@@ -74,18 +74,17 @@ static bool lane_send_ops(struct client_lane *p) {
     for (unsigned w = 0; w < 2; w++) {
         /* an answer that comes meanwhile may append followers */
         for (struct async_op **at = &p->unsent[w].first, *op; (op = *at);) {
-            bool begun = op->out.begun;
             if (unlikely(p->nheld > 0) && !op->r.done &&
                 client_lane_manager_is_held(p, op->out.head.manager)) {
                 at = &op->next; /* ops for other managers go on */
                 continue;
             }
-            if (!begun && p->sent[w] >= sent_max[w])
+            if (!op->counted && p->sent[w] >= sent_max[w])
                 break;
             op->r.need = 0;
             op->out.pause = op->out.sent + PUSH_BYTES;
             int rc = client_lane_push(p, &op->out, &op->r);
-            if (!begun && op->out.begun) {
+            if (!op->counted && op->out.begun) {
                 op->counted = true;
                 p->sent[w]++;
             }

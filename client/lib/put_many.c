@@ -210,7 +210,9 @@ static bool lane_yield(struct put_lane *l) {
         *a = (struct put_aside){.next = l->put_aside, .r = l->now, .out = l->out, .iov = l->iov};
         l->put_aside = a;
     } else {
-        l->order[l->put_off++] = l->now->index;
+        /* In front: where it is to be sent from its header on, others of its key are put off. */
+        memmove(l->order + 1, l->order, l->put_off++ * sizeof *l->order);
+        l->order[0] = l->now->index;
         l->now->next = l->idle;
         l->idle = l->now;
         l->under_way--;

@@ -7,6 +7,8 @@
  */
 #include "lane_ends.h"
 
+#include <lib/async.h>
+
 static unsigned char large[3 * MIB + 5], came[sizeof large], payload[MSG_LEN_MAX];
 
 static void say(unsigned type, uint64_t id) {
@@ -269,6 +271,134 @@ START_TEST(it_is_asked_when_there_is_room) {
 }
 END_TEST
 
+/* --- while SQ is full of other things --- */
+static struct request fill[DD_LANE_RING / MSG_HEADER];
+static unsigned filled;
+
+/* Requests for a manager that is not held. */
+static void ring_fill(void) {
+    struct outgoing out;
+    do
+        out = (struct outgoing){.head = {.type = MSG_LEN, .manager = 5}};
+    while (client_lane_try_send(&manager.lane, &out, &fill[filled]) == 1 && ++filled);
+}
+
+static void fill_end(void) {
+    for (unsigned i = 0; i < filled; i++)
+        client_lane_cancel(&manager.lane, &fill[i]);
+    memset(fill, 0, sizeof fill);
+    filled = 0;
+}
+
+static void wait_until_full(void) { /* and the requester sleeps */
+    uint64_t tail;
+    do {
+        tail = __atomic_load_n(other.sq.tail, __ATOMIC_RELAXED);
+        usleep(50000);
+    } while (tail == other.sq.pos || tail != __atomic_load_n(other.sq.tail, __ATOMIC_RELAXED));
+}
+
+static void await_put(struct msg *m) {
+    do
+        await(m, payload);
+    while (m->type != MSG_PUT);
+}
+
+START_TEST(an_op_that_is_sent_from_its_header_on_is_counted_once) {
+    struct ddict_async q = {.session = &session, .epoll_fd = -1, .timer_fd = -1, .awake = 1};
+    struct async_op *op = calloc(1, sizeof *op + 3);
+    struct msg put;
+    uint64_t ticket;
+    begin();
+    large_fill();
+    pthread_mutex_init(&q.lock, NULL);
+    q.done_end = &q.done;
+    op->q = &q;
+    op->m = &manager;
+    op->timeout_ms = 30000;
+    op->r = (struct request){.is_async_op = true};
+    op->iov = (struct iovec){large, sizeof large};
+    op->out = (struct outgoing){
+        .head = {.type = MSG_PUT, .key_len = 3, .val_len = sizeof large, .manager = 3},
+        .key = "key",
+        .iov = &op->iov,
+        .niov = 1};
+    ck_assert(async_op_send(op, &ticket));
+    client_lane_turn(&manager.lane);
+    await_put(&put);
+    ring_fill();
+    say(MSG_FORGOT, put.id);
+    client_lane_turn(&manager.lane); /* no room for its header */
+    ck_assert(!op->out.begun);
+    while (!q.done) {
+        struct msg m;
+        client_lane_turn(&manager.lane);
+        ck_assert_uint_eq(manager.lane.sent[0], !q.done);
+        if (next(&m, payload) && m.type == MSG_DATA && m.id != put.id && m.flags & MSGF_LAST) {
+            struct msg yes = reply_to(&m, 0);
+            answer(&yes, NULL);
+        }
+    }
+    ck_assert_int_eq(op->r.status, 0);
+    fill_end();
+    end();
+    pthread_mutex_destroy(&q.lock);
+    free(q.op_table);
+    free(q.unused);
+    free(op);
+}
+END_TEST
+
+static void *is_putting_two(void *arg) {
+    struct ddict_pair p[] = {{.key = "key", .klen = 3, .val = large, .vlen = sizeof large},
+                             {.key = "key", .klen = 3, .val = "later", .vlen = 5}};
+    ck_assert_int_eq(ddict_put_many(arg, p, 2, 30000), 2);
+    return NULL;
+}
+
+/* The owner is held, released and held again, and has forgotten the first put meanwhile. */
+START_TEST(of_two_puts_of_one_key_the_later_one_stays_behind) {
+    struct node_manager *of[] = {&manager};
+    struct msg put, m, hold = {.len = MSG_HEADER, .type = MSG_HOLD, .manager = 0, .aux = 1},
+                       go = {.len = MSG_HEADER, .type = MSG_HOLD, .manager = 0};
+    struct ddict h = {.session = &session};
+    pthread_t t;
+    begin();
+    large_fill();
+    session.deal = deal_known(1, 1, 1);
+    session.managers = session.nlocal = 1;
+    session.local = &manager;
+    session.local_of = session.route_of = of;
+    pthread_create(&t, NULL, is_putting_two, &h);
+    wait_until_full();
+    await_put(&put);
+    answer(&hold, NULL);
+    usleep(100000); /* the first is aside, the second put off */
+    ring_fill();
+    say(MSG_FORGOT, put.id);
+    answer(&go, NULL);
+    usleep(100000); /* it waits for room for the header */
+    answer(&hold, NULL);
+    usleep(100000);
+    while (next(&m, payload))
+        ck_assert(m.type != MSG_PUT);
+    usleep(100000);
+    answer(&go, NULL);
+    await_put(&m);
+    ck_assert_msg(m.val_len == sizeof large, "the later put came first");
+    value_take(&m);
+    struct msg yes = reply_to(&m, 0);
+    answer(&yes, NULL);
+    await_put(&m);
+    ck_assert_uint_eq(m.val_len, 5);
+    yes = reply_to(&m, 0);
+    answer(&yes, NULL);
+    pthread_join(t, NULL);
+    fill_end();
+    end();
+}
+END_TEST
+
 /* Nothing is asked for it any more. */
 START_TEST(what_is_given_up_meanwhile_is_no_matter) {
     struct requester a;
@@ -303,6 +433,8 @@ int main(void) {
     tcase_add_test(t, a_put_that_is_sent_again_is_sent_from_its_header_on);
     tcase_add_test(t, what_waited_for_a_manager_that_was_held_goes_on);
     tcase_add_test(t, it_is_asked_when_there_is_room);
+    tcase_add_test(t, an_op_that_is_sent_from_its_header_on_is_counted_once);
+    tcase_add_test(t, of_two_puts_of_one_key_the_later_one_stays_behind);
     tcase_add_test(t, what_is_given_up_meanwhile_is_no_matter);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
