@@ -78,8 +78,9 @@ struct request {
     uint64_t from;
     bool notice_reserved; /* it has a place in lane.notices, should it be given up */
     bool unsure;          /* whether its manager knows it is to be asked */
-    bool
-        anew; /* of a put in pieces: its manager forgot it, and it is to be sent from its header on */
+    /* of a put in pieces: LAST was not sent when this life of its manager began; that forgot it, and
+     * it is to be sent from its header on */
+    bool partly, anew;
     bool waits; /* asked with WAIT */
     /* what it waits for: bytes of room in SQ; NEED_GO: that its manager is held no more; 0: the
      * reply */

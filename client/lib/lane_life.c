@@ -5,6 +5,7 @@
  * that it does not know. What only reads is asked again, what is still being sent is sent from its
  * beginning; of all else nobody knows whether it has happened.
  */
+#include "async.h"
 #include "client_lane_inside.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@ void client_lane_life(struct client_lane *p) {
         for (struct request *r = p->bucket[i]; r; r = r->chain) {
             p->unsure += !r->unsure;
             r->unsure = true;
+            r->partly = r->sending;
         }
     while (p->nheld > 0) /* this life says it again */
         client_lane_manager_hold(p, p->held[0], false);
@@ -46,11 +48,20 @@ static bool type_reads(unsigned type) {
            type == MSG_STATS || type == MSG_EVENTS || type == MSG_FREEZE || type == MSG_PREFETCH;
 }
 
+/* It has not happened: if its last piece came, it came to this life, which dropped it. But what the
+ * batch, or the set, has sent behind that may be of its key, and is taken. */
+static bool is_sent_anew(const struct request *r) {
+    const struct async_op *op = (const struct async_op *)r;
+    return r->sending || (r->partly && (r->is_async_op ? op->repeats : !r->batch));
+}
+
 void request_forgotten(struct client_lane *p, struct request *r) {
-    if (r->sending) {
+    if (is_sent_anew(r)) {
         request_table_remove(p, r);
         notice_release(p, r);
         r->anew = true;
+        if (!r->sending)
+            request_rewind(p, r); /* whoever sent it is to send it again */
     } else if (type_reads(r->type)) {
         request_complete(p, r, -ESTALE);
     } else {

@@ -182,6 +182,36 @@ START_TEST(a_put_that_was_sent_may_have_happened) {
 }
 END_TEST
 
+/* So the life that has forgotten it had only the last pieces. */
+START_TEST(a_put_whose_last_piece_was_sent_to_this_life_is_sent_from_its_header_on) {
+    struct requester a;
+    struct msg put, m;
+    begin();
+    large_fill();
+    put_start(&a, large, sizeof large, 30000);
+    await(&put, payload);
+    uint64_t id = put.id;
+    for (unsigned lives = 0; lives < 2; lives++) {
+        say(MSG_LIFE, 0);
+        bool asked = false, last = false;
+        while (!asked || !last) {
+            await(&m, payload);
+            ck_assert_uint_eq(m.id, id);
+            asked |= m.type == MSG_KNOWS;
+            last |= m.type == MSG_DATA && m.flags & MSGF_LAST;
+        }
+        usleep(20000 * lives); /* it waits for its answer, and sleeps */
+        say(MSG_FORGOT, id);
+        await(&put, payload);
+        ck_assert(put.type == MSG_PUT && put.id != id && put.val_len == sizeof large);
+        id = put.id;
+    }
+    value_take(&put);
+    put_answer(&put, &a);
+    end();
+}
+END_TEST
+
 /* It was told to send it again, and had begun with that, or not. */
 START_TEST(a_put_that_is_sent_again_is_sent_from_its_header_on) {
     struct msg rewind = {
@@ -430,6 +460,7 @@ int main(void) {
     tcase_add_test(t, a_value_of_which_pieces_came_is_to_be_read_anew);
     tcase_add_test(t, a_put_whose_last_piece_was_not_sent_is_sent_from_its_header_on);
     tcase_add_test(t, a_put_that_was_sent_may_have_happened);
+    tcase_add_test(t, a_put_whose_last_piece_was_sent_to_this_life_is_sent_from_its_header_on);
     tcase_add_test(t, a_put_that_is_sent_again_is_sent_from_its_header_on);
     tcase_add_test(t, what_waited_for_a_manager_that_was_held_goes_on);
     tcase_add_test(t, it_is_asked_when_there_is_room);
