@@ -129,10 +129,11 @@ static struct ledger_entry *filling_find(const struct lane_client *c, uint64_t i
     return NULL;
 }
 
-/* Records that belong to a request under way have no answer of their own. */
+/* Records that belong to a request under way have no answer of their own. Each life is asked anew what
+ * it knows. */
 static bool is_request(const struct msg *m) {
     return m->type != MSG_DATA && m->type != MSG_ABORT && m->type != MSG_CREDIT &&
-           m->type != MSG_CANCEL;
+           m->type != MSG_CANCEL && m->type != MSG_KNOWS;
 }
 
 /* Of a put in pieces those still come. of: its entry, or NULL. */
@@ -214,12 +215,13 @@ static void fate_answer_from(struct lane_client *c, struct msg *req, const struc
     struct manager *m = c->a.m;
     struct ledger_entry *had = *e;
     uint64_t kept = had ? had->value : 0;
+    bool reserved = had && had->req.type == MSG_PUT;
     if (had)
         had->value = 0;
     m->answering = had ? e : NULL;
     fate_answer(c, req, f);
     m->answering = NULL;
-    value_drop(m, kept, req->type == MSG_PUT);
+    value_drop(m, kept, reserved);
     if (had && !*e)
         waiting_remove(had);
 }

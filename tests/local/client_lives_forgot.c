@@ -135,6 +135,30 @@ START_TEST(what_waits_without_an_entry_waits_on) {
 }
 END_TEST
 
+/* --- two lives, one behind the other, end at a request by which it is asked for --- */
+START_TEST(what_waits_is_not_refused_where_lives_end_at_a_question_for_it) {
+    setenv("DDICT_TEST_DIE", "begun:2", 1); /* the first is what waits, in each life */
+    setenv("DDICT_TEST_DIE_LIVES", "8", 1); /* two at the DEL, others at KNOWS */
+    setenv("DDICT_TEST_DIE_CODE", "3", 1);
+    begin(1, 1, "16");
+    unsetenv("DDICT_TEST_DIE");
+    unsetenv("DDICT_TEST_DIE_LIVES");
+    unsetenv("DDICT_TEST_DIE_CODE");
+    ok(ddict_async_open(d, &q));
+    submit((struct ddict_op){.what = DDICT_OP_POP, .flags = DDICT_WAIT}, "queue", 5);
+    fails(DDICT_ELOST, ddict_del(d, "k", 1, 20000));
+    value_fill(val, LEN, 3);
+    ok(ddict_push(d, "queue", 5, val, LEN, 0, 0, 20000));
+    struct ddict_op done;
+    poll_one(&done);
+    ck_assert_msg(done.status == 0, "%d %s", done.status, done.text ? done.text : "");
+    ck_assert(done.view.len == LEN && value_is(done.view.data, LEN, 3));
+    ddict_release(&done.view);
+    ddict_async_close(q);
+    end();
+}
+END_TEST
+
 /* --- keys of another node --- */
 START_TEST(each_key_of_another_node_is_listed_once) {
     enum { LONG = 1500, MANY = 400, KILLS = 12 };
@@ -297,6 +321,7 @@ END_TEST
 int main(int argc, char **argv) {
     const TTest *const tests[] = {what_was_parked_is_lost_or_asked_again,
                                   what_waits_without_an_entry_waits_on,
+                                  what_waits_is_not_refused_where_lives_end_at_a_question_for_it,
                                   each_key_of_another_node_is_listed_once,
                                   a_popped_value_goes_on_behind_each_part,
                                   a_popped_value_goes_on_at_each_step_of_its_request,
