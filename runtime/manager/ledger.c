@@ -49,16 +49,21 @@ static uint32_t chunks_most(const struct ledger *l) {
     return l->most ? l->most : LEDGER_CHUNKS;
 }
 
-/* The first chunk that has room, or NULL. */
-static struct ledger_chunk *chunk_find(struct ledger *l) {
+/* So many of them are for entries of this client. */
+static uint32_t chunks_for(const struct ledger *l, uint64_t client) {
     uint32_t most = chunks_most(l);
+    return client == LEDGER_FLIGHT ? most : most - most / LEDGER_SPARE;
+}
+
+/* The first chunk that has room, or NULL: none of so many. */
+static struct ledger_chunk *chunk_find(struct ledger *l, uint32_t most) {
     while (l->low < most && l->chunk[l->low].used == LEDGER_CHUNK)
         l->low++;
     return l->low < most ? &l->chunk[l->low] : NULL;
 }
 
-static uint64_t place_take(struct ledger *l) {
-    struct ledger_chunk *k = chunk_find(l);
+static uint64_t place_take(struct ledger *l, uint32_t most) {
+    struct ledger_chunk *k = chunk_find(l, most);
     if (!k)
         return 0;
     struct ledger_entry *first = &l->entry[(size_t)l->low * LEDGER_CHUNK];
@@ -232,14 +237,14 @@ static uint32_t part_length(const struct ledger *l, uint64_t place, uint32_t lef
 }
 
 /* What does not fit into the request in place `of`. */
-static bool parts_add(struct ledger *l, uint64_t of, const struct payload *bytes) {
+static bool parts_add(struct ledger *l, uint64_t of, const struct payload *bytes, uint32_t most) {
     struct ledger_entry *e = entry_at(l, of);
     uint64_t *more = &e->more;
     *more = 0;
     for (uint32_t done = LEDGER_KEY, n; done < bytes->len; done += n) {
         uint64_t part = bytes->len - done >= LEDGER_LARGE_MIN ? place_take_large(l) : 0;
         if (!part)
-            part = place_take(l);
+            part = place_take(l, most);
         if (!part) {
             parts_give(l, e->more);
             return false;
@@ -261,10 +266,11 @@ struct ledger_entry *ledger_add(struct ledger *l, uint64_t client, uint64_t at, 
                                 uint32_t n) {
     struct payload bytes = {
         .key = key, .value = value, .key_len = req->key_len, .len = req->key_len + n};
-    uint64_t place = place_take(l);
+    uint32_t most = chunks_for(l, client);
+    uint64_t place = place_take(l, most);
     if (!place)
         return NULL;
-    if (!parts_add(l, place, &bytes)) {
+    if (!parts_add(l, place, &bytes, most)) {
         place_give(l, place);
         return NULL;
     }

@@ -26,6 +26,8 @@
 #define LEDGER_HEAD    (128u << 10)   /* bytes before the first entry: pages of any machine */
 /* chunks whose memory stays, 1 MiB: it is used again at once */
 #define LEDGER_KEPT 16u
+/* one chunk of so many is for LEDGER_FLIGHT alone: what waits keeps nobody from changing something */
+#define LEDGER_SPARE 64u
 /* so much of a payload gets a chunk of its own: copied at once, not by entries */
 #define LEDGER_LARGE_MIN 8192u
 /* ... one of so many, an eighth of all, as such a chunk may be used for an eighth alone */

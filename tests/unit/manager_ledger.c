@@ -365,6 +365,23 @@ static size_t resident(void) {
     return n * (size_t)sysconf(_SC_PAGESIZE);
 }
 
+START_TEST(some_room_is_left_for_changes_in_flight) {
+    const struct msg note = {.type = MSG_REPL, .key_len = 200};
+    struct ledger_entry *e, *last = NULL;
+    unsigned n = 0;
+    l->most = 2 * LEDGER_SPARE;
+    while ((e = add(10, 0)))
+        last = e;
+    while (ledger_add(l, LEDGER_FLIGHT, 0, 0, &note, bytes, NULL, 0))
+        n++;
+    ck_assert_uint_eq(n, LEDGER_CHUNK); /* of two chunks, in two entries each */
+    ck_assert_ptr_null(add(10, 0));
+    ledger_end(l, last);
+    is_whole(add(10, 0), 10, 0);
+    ck_assert_ptr_null(add(10, 0));
+}
+END_TEST
+
 START_TEST(memory_of_a_burst_goes_back) {
     enum { MANY = 100 };
     const size_t chunk = LEDGER_CHUNK * sizeof(struct ledger_entry);
@@ -426,4 +443,5 @@ UNIT_MAIN_WITH("manager_ledger", before, after, a_request_comes_back_whole,
                requests_are_listed_in_their_order, what_was_not_whole_is_free,
                an_id_stays_with_its_request, a_part_of_a_value_counts_once_it_is_published,
                a_rewind_counts_once_it_is_published, a_full_ledger_takes_nothing_in_part,
-               memory_of_a_burst_goes_back, memory_in_use_stays)
+               some_room_is_left_for_changes_in_flight, memory_of_a_burst_goes_back,
+               memory_in_use_stays)
