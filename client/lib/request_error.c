@@ -7,8 +7,11 @@
 #include <string.h>
 
 int request_error(struct session *s, struct node_manager *m, struct request *r, int code) {
-    if (code == -ESTALE) /* a value of which we had a part */
-        code = DDICT_ELOST;
+    if (code == -ESTALE) { /* it only reads, and there is no time to ask again */
+        dd_error(code = -ETIMEDOUT, "no answer in time");
+        request_drop(r);
+        return code;
+    }
     /* the manager only says how it noticed; the dictionary says why it ended */
     if (code == DDICT_ELOST && !status_page_serves(s->status_page))
         code = session_state_error(s);

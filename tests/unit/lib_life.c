@@ -8,6 +8,7 @@
 #include "lane_ends.h"
 
 #include <lib/async.h>
+#include <lib/request.h>
 
 static unsigned char large[3 * MIB + 5], came[sizeof large], payload[MSG_LEN_MAX];
 
@@ -301,6 +302,30 @@ START_TEST(it_is_asked_when_there_is_room) {
 }
 END_TEST
 
+static void *is_reading(void *arg) {
+    struct requester *a = arg;
+    call_deadline_init(&a->w, &session, a->timeout_ms);
+    a->rc = request_call_within(&session, &manager, &a->out, &a->r, &a->w);
+    return NULL;
+}
+
+/* It is asked again and again, while there is time. */
+START_TEST(what_only_reads_is_late_not_lost) {
+    struct requester a = {.timeout_ms = 300};
+    struct msg m;
+    begin();
+    a.out.head = (struct msg){.type = MSG_LEN, .manager = 3};
+    pthread_create(&a.thread, NULL, is_reading, &a);
+    for (uint64_t end_at = clock_ns() + 500000000u; clock_ns() < end_at;)
+        if (next(&m, NULL) && m.type == MSG_LEN)
+            say(MSG_FORGOT, m.id);
+    ck_assert_int_eq(requester_end(&a), -ETIMEDOUT);
+    struct request r = {.status = -ESTALE}; /* it is told so at the last moment */
+    ck_assert_int_eq(request_error(&session, &manager, &r, r.status), -ETIMEDOUT);
+    end();
+}
+END_TEST
+
 /* --- while SQ is full of other things --- */
 static struct request fill[DD_LANE_RING / MSG_HEADER];
 static unsigned filled;
@@ -464,6 +489,7 @@ int main(void) {
     tcase_add_test(t, a_put_that_is_sent_again_is_sent_from_its_header_on);
     tcase_add_test(t, what_waited_for_a_manager_that_was_held_goes_on);
     tcase_add_test(t, it_is_asked_when_there_is_room);
+    tcase_add_test(t, what_only_reads_is_late_not_lost);
     tcase_add_test(t, an_op_that_is_sent_from_its_header_on_is_counted_once);
     tcase_add_test(t, of_two_puts_of_one_key_the_later_one_stays_behind);
     tcase_add_test(t, what_is_given_up_meanwhile_is_no_matter);
