@@ -77,10 +77,10 @@
  * DEATH. A process that dies leaves no lock behind, and its leases are dropped. A manager that dies
  * is started again over its memory: a call that asks it takes some milliseconds longer, and has the
  * result that it would have had; a change gives DDICT_ELOST in rare cases (restarts= in
- * ddict.conf(5)). Where it is not started again, or a node is lost, every call gives DDICT_ELOST within its deadline; when the dictionary has ended,
- * DDICT_EGONE. With --replicas=2 or --refill the dictionary outlives a lost node. With --refill a
- * key that is not there, and may have been lost with a node, gives DDICT_EKEYLOST, not DDICT_ENOKEY;
- * other keys are as ever. Views that are held stay readable until they are released. A manager that
+ * ddict.conf(5)). Where it is not started again, or a node is lost, every call gives DDICT_ELOST
+ * within its deadline; when the dictionary has ended, DDICT_EGONE. With --replicas=2 or --refill the
+ * dictionary outlives a lost node. With --refill a key that is not there, and may have been lost with
+ * a node, gives DDICT_EKEYLOST, not DDICT_ENOKEY; other keys are as ever. Views that are held stay readable until they are released. A manager that
  * stands still for 10 s (stopped, or waiting for a disk) counts as lost.
  *
  * A process that overwrites this library's memory can break a rule of the managers. They then take

@@ -178,6 +178,13 @@ struct outgoing {
     /* bytes sent after which client_lane_push() stops, with r->need 0; 0: never */
     uint64_t pause;
 };
+/* It is to be sent from its header on. */
+static inline void outgoing_again(struct outgoing *out) {
+    out->begun = false;
+    out->sent = 0;
+    out->at = 0;
+    out->at_off = 0;
+}
 
 /* The lane owns event_fd from now on. */
 int client_lane_open(struct client_lane *p, struct node_manager *m, int lane_fd, int event_fd);

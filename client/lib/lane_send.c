@@ -239,10 +239,7 @@ static void push_anew(struct outgoing *out, struct request *r) {
     r->anew = false;
     __atomic_store_n(&r->rewound, 0, __ATOMIC_RELAXED);
     r->rewind = 0;
-    out->begun = false;
-    out->sent = 0;
-    out->at = 0;
-    out->at_off = 0;
+    outgoing_again(out);
 }
 
 /* Its manager wants the value from an earlier byte on again. */

@@ -14,14 +14,6 @@ static int call_once(struct session *s, struct node_manager *m, struct outgoing 
     return likely(r->status >= 0) ? r->status : request_error(s, m, r, r->status);
 }
 
-/* From its header on. */
-static void outgoing_again(struct outgoing *out) {
-    out->begun = false;
-    out->sent = 0;
-    out->at = 0;
-    out->at_off = 0;
-}
-
 int request_call_within(struct session *s, struct node_manager *m, struct outgoing *out,
                         struct request *r, struct call_deadline *w) {
     for (;;) {

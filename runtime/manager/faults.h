@@ -51,7 +51,8 @@
 /* Of a request of a lane: it is recorded (LAYOUT I24); the index is changed; the answer stands in
  * CQ, or is queued for a connection; the request has left SQ, or a piece from a connection is in its
  * block. Of a change at another manager, or at the backup: its id, or its key, is in the ledger; it is
- * queued for the connection; its answer, or its ACK, has come. Of a part of a value for a lane: it is noted; it stands in CQ, or is queued. */
+ * queued for the connection; its answer, or its ACK, has come. Of a part of a value for a lane: it is
+ * noted; it stands in CQ, or is queued. */
 enum faults_step {
     STEP_NONE,
     STEP_BEGUN,
