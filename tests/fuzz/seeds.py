@@ -168,6 +168,7 @@ def load():
     seed("load_npy", "small", small)
     seed("load_npy", "fortran", npy("{'descr': '>i2', 'fortran_order': True, 'shape': (2, 2, 2), }", bytes(range(16))))
     seed("load_npy", "large", npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4611686018427387904, 8), }", b""))
+    seed("load_npy", "many", npy("{'descr': '|u1', 'fortran_order': False, 'shape': (853506, 0, 8), }", b""))
     seed("load_npy", "gzip", gzip.compress(small, mtime=0))
     seed("load_npz", "two", zipped(stored, ("x.npy", small), ("y.npy", small[:90])))
     seed("load_npz", "packed", zipped(packed, ("x.npy", small), ("text", b"no array")))
