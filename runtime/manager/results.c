@@ -166,9 +166,10 @@ int result_popped(struct manager *m, const struct result *r, struct store_ref *i
 
 void results_copy(struct manager *m, uint32_t proxy, const struct result *r,
                   const struct store_ref *popped, bool lost) {
-    struct results *p = results_of(m, proxy);
-    struct result *to = &p->at[(uint32_t)r->id];
-    if (!result_fits(r->id) || (to->id && to->id != r->id && !id_is_before(to->id, r->id)))
+    if (!result_fits(r->id))
+        return;
+    struct result *to = &results_of(m, proxy)->at[(uint32_t)r->id];
+    if (to->id && to->id != r->id && !id_is_before(to->id, r->id))
         return;
     results_enter(m, proxy, r->id, r->version, popped);
     if (lost)
