@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-static int call_once(struct session *s, struct node_manager *m, struct outgoing *out,
-                     struct request *r, struct call_deadline *w) {
+static int ask_once(struct session *s, struct node_manager *m, struct outgoing *out,
+                    struct request *r, struct call_deadline *w) {
     int rc = client_lane_ask(&m->lane, out, r, w);
     if (unlikely(rc < 0)) { /* there was no answer; the sentence is set */
         request_drop(r);
@@ -17,7 +17,7 @@ static int call_once(struct session *s, struct node_manager *m, struct outgoing 
 int request_call_within(struct session *s, struct node_manager *m, struct outgoing *out,
                         struct request *r, struct call_deadline *w) {
     for (;;) {
-        int rc = call_once(s, m, out, r, w);
+        int rc = ask_once(s, m, out, r, w);
         if (likely(!request_is_stale(r, w)))
             return rc;
         outgoing_again(out);
@@ -95,7 +95,7 @@ int request_call_waiting(struct session *s, struct node_manager *m, struct outgo
         out->head.flags |= MSGF_WAIT;
         out->head.aux = left;
         call_deadline_extend(w, grace);
-        rc = call_once(s, m, out, r, w);
+        rc = ask_once(s, m, out, r, w);
         call_deadline_extend(w, -grace);
         /* Our clock decides: if we were suspended and the manager was not, our deadline is not
          * over. */
