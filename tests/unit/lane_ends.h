@@ -142,4 +142,14 @@ static inline int requester_end(struct requester *a) {
     return a->rc;
 }
 
+/* --- a value that goes out in pieces --- */
+
+static unsigned char large[3 * MIB + 5], came[sizeof large], payload[MSG_LEN_MAX];
+
+static void large_fill(void) {
+    for (size_t i = 0; i < sizeof large; i++)
+        large[i] = (unsigned char)(i * 13 ^ i >> 11);
+    memset(came, 0, sizeof came);
+}
+
 #endif

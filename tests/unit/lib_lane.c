@@ -49,7 +49,7 @@ END_TEST
 
 START_TEST(a_large_value_goes_out_in_pieces) {
     begin();
-    static unsigned char val[3 * MIB + 5], got[3 * MIB + 5], payload[MSG_LEN_MAX];
+    static unsigned char val[3 * MIB + 5], got[3 * MIB + 5];
     for (size_t i = 0; i < sizeof val; i++)
         val[i] = (unsigned char)(i * 7 ^ i >> 9);
     struct requester a;
@@ -166,8 +166,6 @@ START_TEST(a_refusal_while_the_ring_is_full_is_answered_when_there_is_room) {
 END_TEST
 
 /* --- values that are sent again --- */
-static unsigned char large[3 * MIB + 5], came[sizeof large], payload[MSG_LEN_MAX];
-
 static void rewind_to(const struct msg *put, uint64_t at, uint32_t number) {
     struct msg r = {.len = MSG_HEADER,
                     .type = MSG_REWIND,
@@ -192,12 +190,6 @@ static void pieces_take(const struct msg *put, uint64_t at, uint64_t to, uint32_
         at += n;
         ck_assert_int_eq((m.flags & MSGF_LAST) != 0, at == sizeof large);
     }
-}
-
-static void large_fill(void) {
-    for (size_t i = 0; i < sizeof large; i++)
-        large[i] = (unsigned char)(i * 13 ^ i >> 11);
-    memset(came, 0, sizeof came);
 }
 
 /* Behind the last piece, in the middle, and before an earlier one was obeyed; out of several buffers. */

@@ -10,8 +10,6 @@
 #include <lib/async.h>
 #include <lib/request.h>
 
-static unsigned char large[3 * MIB + 5], came[sizeof large], payload[MSG_LEN_MAX];
-
 static void say(unsigned type, uint64_t id) {
     struct msg m = {.len = MSG_HEADER, .type = (uint16_t)type, .id = id, .manager = 3};
     answer(&m, NULL);
@@ -26,12 +24,6 @@ static void value_take(const struct msg *put) {
         memcpy(came + at, payload, m.len - MSG_HEADER);
         at += m.len - MSG_HEADER;
     }
-}
-
-static void large_fill(void) {
-    for (size_t i = 0; i < sizeof large; i++)
-        large[i] = (unsigned char)(i * 13 ^ i >> 11);
-    memset(came, 0, sizeof came);
 }
 
 START_TEST(each_request_without_an_answer_is_asked_for) {
