@@ -2,7 +2,8 @@
 /*
  * ledger.h - requests of clients that were taken and are not answered, in memory that outlives the
  * manager: its next life takes them again (PROTOCOL 12). ddictd makes it before the fork; only the
- * manager writes it. Where there is none, or no room in it, a request is counted in `held`.
+ * manager writes it. A request for which there is no room in it is not known to the next life, which
+ * answers KNOWS with FORGOT (knows.h).
  *
  * Memory is taken by chunks as they are used, the first that have room first, and given back by
  * chunks: ledger_shrink().
