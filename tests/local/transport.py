@@ -88,6 +88,14 @@ def all_ways_give_the_same_bytes():
             a.finish()
 
 
+def values_are_whole_where_managers_die_and_come_back():
+    """No buffer gets two frames, though the provider told that receiving into it failed."""
+    rewind = client("client_lives_rewind", "what_the_owner_said_to_a_life_of_the_proxy_it_says_to_the_next", "writers_notice_no_kill_of_either")
+    far = client("client_lives_far", "values_in_pieces_come_whole_when_their_proxy_dies", "values_in_pieces_come_whole_when_either_dies")
+    for a in (rewind, far):
+        a.finish()
+
+
 def a_frozen_dictionary_keeps_what_was_read_by_either_way():
     for a in [client("client_freeze", rma=rma, CK_RUN_CASE="first") for rma in ("no", "yes")]:
         a.finish()
@@ -225,6 +233,12 @@ def what_is_not_there_is_an_error_before_ready():
             check(all(w in line for w in words), line)
             for node in d.nodes:
                 check(node.wait() == 1, "node %s ended well" % node.name)
+    short = {"FI_OFI_RXM_BUFFER_SIZE": "1000"}
+    with Dictionary(nodes=2, managers=2, args=("--transport", "ofi:tcp;ofi_rxm"), node_env={0: short, 1: short}, ready=False) as d:
+        line = d.nodes[0].line("error")
+        check("messages are too small" in line or "no provider" in line, line)
+        for node in d.nodes:
+            check(node.wait() == 1, "node %s ended well" % node.name)
     for args, words in ((("--transport", "pigeon"), "--transport=pigeon"), (("--rma", "maybe"), "--rma=maybe"), (("--rma", "yes"), "rma=yes wants transport=ofi")):
         with Dictionary(nodes=1, args=args, ready=False) as d:
             check(words in d.nodes[0].line("error"), d.nodes[0].lines)
@@ -258,7 +272,7 @@ if not built_in():
     sys.exit(77)
 main([requests_are_answered_the_same, values_of_all_sizes_are_whole, clients_that_die_or_take_nothing_stop_nobody,
       the_death_of_a_manager_or_node_is_noticed_as_by_tcp, clients_see_the_same, all_ways_give_the_same_bytes,
-      a_frozen_dictionary_keeps_what_was_read_by_either_way, values_that_are_read_are_those_that_are_sent,
+      values_are_whole_where_managers_die_and_come_back, a_frozen_dictionary_keeps_what_was_read_by_either_way, values_that_are_read_are_those_that_are_sent,
       one_that_dies_while_it_reads_or_is_read_leaves_no_pin_and_no_hang,
       one_that_reads_no_further_gives_back_what_it_was_lent, what_cannot_be_read_is_sent_and_said, the_path_to_another_node_is_measured_beside_tcp,
       what_is_in_use_is_said_and_why, what_is_not_there_is_an_error_before_ready,

@@ -299,6 +299,31 @@ START_TEST(what_a_stranger_sends_is_dropped_and_counted) {
 }
 END_TEST
 
+/* Else the other end would fetch it, and what it was made of would have to stay until then. */
+START_TEST(a_frame_that_is_sent_needs_nothing_more_of_its_sender) {
+    static uint8_t body[40000];
+    struct msg m = {.type = MSG_GET, .key_len = 1};
+    begin(1);
+    join();
+    ck_assert_int_eq(link_send(a.l, &m, "k", 1, NULL, 0, NULL, NULL), 0);
+    UNTIL(b.messages == 1, 10000); /* the endpoints are connected */
+    fabric_deafen(b.setup.fabric, true);
+    memset(body, 7, sizeof body);
+    m = (struct msg){.type = MSG_DATA, .id = 1};
+    ck_assert_int_eq(link_send(a.l, &m, NULL, 0, body, sizeof body, l_done, &a), 0);
+    io_wait(ep, 0);
+    for (uint64_t end_ms = clock_ms() + 10000; a.dones == 0 && clock_ms() < end_ms;)
+        fabric_work(a.setup.fabric);
+    ck_assert_int_eq(a.dones, 1);
+    ck_assert_int_eq(b.messages, 1);
+    memset(body, 9, sizeof body);
+    fabric_deafen(b.setup.fabric, false);
+    UNTIL(b.messages == 2, 10000);
+    ck_assert_uint_eq(b.sum, 'k' + 7ull * sizeof body);
+    finish();
+}
+END_TEST
+
 START_TEST(an_end_without_the_secret_gets_nothing_through) {
     uint8_t right[CHANNEL_TOKEN] = {1}, wrong[CHANNEL_TOKEN] = {1, 2};
     struct channel *x, *y;
@@ -378,6 +403,7 @@ int main(void) {
     if (carriers_n > 1) {
         tcase_add_test(c, a_lost_wake_up_delays_and_stops_nothing);
         tcase_add_test(c, what_a_stranger_sends_is_dropped_and_counted);
+        tcase_add_test(c, a_frame_that_is_sent_needs_nothing_more_of_its_sender);
         tcase_add_test(c, an_end_without_the_secret_gets_nothing_through);
         tcase_add_test(c, malformed_messages_in_a_channel_break_the_link);
     }

@@ -237,7 +237,7 @@ static void head_fill(struct channel *c, struct frame *frame, uint32_t bytes) {
 /* Send the next frame. 1: sent; 0: not now. */
 static int send_one(struct channel *c) {
     struct iovec iov[FRAME_PLACES];
-    size_t bytes = FRAME_BYTES;
+    size_t bytes = c->f->frame_bytes;
     if (c->frames_n == FRAME_WINDOW || window_full(c) || c->handed == c->out.bytes)
         return 0;
     unsigned n = out_gather(&c->out, c->handed, iov + 1, c->f->places - 1, &bytes),

@@ -31,6 +31,8 @@
 #define AWAKE_MAX 16u
 /* between looks while the loop does not wait and frames are under way */
 #define LOOK_NS 1000000u
+/* in which the provider tells all failures of one buffer: it tells them when a connection ends */
+#define FAILED_NS 1000000000u
 
 /* --- frames that come --- */
 
@@ -64,6 +66,7 @@ static int post_all(struct fabric *f) {
         } else if ((t = malloc(sizeof *t))) {
             memset(&t->op, 0, sizeof t->op);
             t->op.kind = OP_TAKE;
+            t->failed = false;
             t->chain = f->all;
             f->all = t;
         } else {
@@ -101,6 +104,33 @@ static void frame_came(struct fabric *f, struct taken *t) {
 
 /* --- completions --- */
 
+/* rxm reads a long message in parts, and tells the failure of each as that of the buffer. If it was
+ * posted again in between, it would be posted twice in the end, and get two frames at once. */
+static void taken_failed(struct fabric *f, struct taken *t, bool too_long) {
+    if (t->failed)
+        return;
+    f->posted--;
+    if (too_long) /* no frame is */
+        conn_count_refused();
+    t->failed = true;
+    t->next = f->failed;
+    f->failed = t;
+    f->failed_ns = f->worked_ns;
+}
+
+/* Those that failed a while ago can be posted again. */
+static void failed_give_back(struct fabric *f) {
+    struct taken *t;
+    if (f->worked_ns - f->failed_ns < FAILED_NS)
+        return;
+    while ((t = f->failed)) {
+        f->failed = t->next;
+        t->failed = false;
+        t->next = f->spare;
+        f->spare = t;
+    }
+}
+
 static void fabric_read_error(struct fabric *f) {
     struct fi_cq_err_entry e = {0};
     if (fi_cq_readerr(f->cq, &e, 0) <= 0 || !e.op_context)
@@ -116,12 +146,7 @@ static void fabric_read_error(struct fabric *f) {
         reading_done(f, (struct reading *)op, -ECONNRESET);
         return;
     }
-    struct taken *t = (struct taken *)op; /* no frame is so long */
-    f->posted--;
-    if (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE)
-        conn_count_refused();
-    t->next = f->spare;
-    f->spare = t;
+    taken_failed(f, (struct taken *)op, e.err == FI_ETRUNC || e.err == FI_EMSGSIZE);
 }
 
 static void fabric_complete(struct fabric *f, const struct fi_cq_msg_entry *e) {
@@ -137,6 +162,8 @@ static void fabric_complete(struct fabric *f, const struct fi_cq_msg_entry *e) {
         return;
     }
     struct taken *t = (struct taken *)op;
+    if (t->failed)
+        return;
     f->posted--;
     t->len = (uint32_t)e->len;
     frame_came(f, t);
@@ -151,6 +178,7 @@ static void break_all(struct fabric *f) {
 static bool fabric_progress(struct fabric *f) {
     bool any = false, was_stuck = f->stuck;
     f->worked_ns = clock_ns();
+    failed_give_back(f);
     for (int round = 0; round < ROUNDS && f->code == 0; round++) {
         struct fi_cq_msg_entry e[BATCH];
         ssize_t n = fi_cq_read(f->cq, e, BATCH);
@@ -296,6 +324,15 @@ static int endpoint_open(struct fabric *f) {
                              "no descriptor to wait for");
 }
 
+/* Of the stream in one frame; 0: too few. */
+static size_t frame_bytes_of(const struct fi_info *info) {
+    size_t max = fabric_message_max(info);
+    if (max < sizeof(struct frame_head) + FRAME_BYTES_MIN)
+        return 0;
+    max -= sizeof(struct frame_head);
+    return max < FRAME_BYTES ? max : FRAME_BYTES;
+}
+
 int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char *node) {
     struct fabric *f = calloc(1, sizeof *f);
     uint8_t address[FABRIC_ADDRESS_MAX];
@@ -310,7 +347,8 @@ int fabric_open(struct fabric **out, int epoll_fd, const char *name, const char 
         strncpy(f->name, f->info->fabric_attr->prov_name, sizeof f->name - 1);
         size_t iov = f->info->tx_attr->iov_limit;
         f->places = iov > FRAME_PLACES ? FRAME_PLACES : (unsigned)iov;
-        if (f->info->ep_attr->max_msg_size < FRAME_MAX || iov < 2)
+        f->frame_bytes = frame_bytes_of(f->info);
+        if (f->frame_bytes == 0 || iov < 2)
             e = dd_error(-EIO, "libfabric provider %s: its messages are too small", f->name);
     }
     if (e == 0)

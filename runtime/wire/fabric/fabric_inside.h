@@ -30,7 +30,8 @@ struct op { /* libfabric's context of an operation: first member of what it belo
 struct taken { /* a buffer for a received frame */
     struct op op;
     struct taken *next, *chain; /* in a list; of all */
-    uint32_t len, at;           /* bytes of the stream in it, and how many of them were read */
+    bool failed;
+    uint32_t len, at; /* bytes of the stream in it, and how many of them were read */
     uint8_t data[FRAME_MAX] __attribute__((aligned(64)));
 };
 struct frame { /* a frame that is sent */
@@ -78,6 +79,7 @@ struct fabric {
     struct fid_ep *ep;
     char name[FABRIC_NAME_MAX];
     unsigned places;    /* iovecs of one send */
+    size_t frame_bytes; /* of the stream in one frame, at most FRAME_BYTES */
     bool deaf;          /* see fabric_deafen() */
     bool stuck;         /* a send waits until the provider has room */
     unsigned awake;     /* looks in a row after which the provider did not allow to wait */
@@ -86,6 +88,9 @@ struct fabric {
 
     struct taken *all;   /* by chain; freed at the end */
     struct taken *spare; /* neither posted nor held by a channel */
+    /* likewise, but the provider may tell their failure again; when the last one failed */
+    struct taken *failed;
+    uint64_t failed_ns;
     unsigned posted;
 
     struct channel **channels; /* by id; NULL: free */

@@ -4,6 +4,7 @@
 #include "fabric_library.h"
 
 #include <base/error.h>
+#include <base/size.h>
 #include <wire/conn.h>
 
 #include <dlfcn.h>
@@ -16,6 +17,8 @@
 
 #define ABI       FI_VERSION(1, 9)
 #define ADDRESSES 8
+/* bytes of a message that rxm sends at once; a larger one is read out of its sender's memory */
+#define RXM_BUFFER "FI_OFI_RXM_BUFFER_SIZE"
 
 static struct {
     void *handle;
@@ -32,6 +35,7 @@ static int library_open(void) {
     /* Unless told otherwise, rxm looks after connections every 10 ms, and reports work all that
      * time. A value that the user has set stays. */
     setenv("FI_OFI_RXM_CM_PROGRESS_INTERVAL", "100", 0);
+    setenv(RXM_BUFFER, "16384", 0); /* its default, so that it is known */
     void *h = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!h)
         return dd_error(-ENOSYS, "libfabric cannot be opened: %s", dlerror());
@@ -48,6 +52,14 @@ static int library_open(void) {
     }
     lib.handle = h;
     return 0;
+}
+
+size_t fabric_message_max(const struct fi_info *info) {
+    const char *rxm = getenv(RXM_BUFFER);
+    uint64_t n;
+    if (!strstr(info->fabric_attr->prov_name, "ofi_rxm"))
+        return info->ep_attr->max_msg_size;
+    return rxm && count_parse(rxm, 0, SIZE_MAX, &n) == 0 ? n : 0;
 }
 
 void fabric_info_free(struct fi_info *info) {

@@ -27,7 +27,8 @@ struct frame_head {
     uint8_t token[CHANNEL_TOKEN];
 };
 _Static_assert(sizeof(struct frame_head) == 40, "part of the protocol");
-#define FRAME_BYTES  (64u << 10)
-#define FRAME_WINDOW 32u /* about DD_PEER_INFLIGHT */
+#define FRAME_BYTES     (64u << 10)
+#define FRAME_BYTES_MIN (1u << 10) /* else a provider is refused */
+#define FRAME_WINDOW    32u        /* about DD_PEER_INFLIGHT */
 
 #endif
