@@ -15,7 +15,8 @@ liblaunch_la_SOURCES = runtime/launch/sizing.c runtime/launch/sizing.h runtime/l
   runtime/launch/srun_leave.c runtime/launch/srun_leave.h runtime/launch/sruns.c \
   runtime/launch/sruns.h runtime/launch/starter.c runtime/launch/starter.h runtime/launch/step.c runtime/launch/step.h \
   runtime/launch/tasks.c runtime/launch/tasks.h runtime/launch/tasks_end.c \
-  runtime/launch/tasks_end.h runtime/launch/up.c runtime/place/meet_ask.c runtime/store/memlimit.c
+  runtime/launch/tasks_end.h runtime/launch/text_keep.c runtime/launch/text_keep.h \
+  runtime/launch/up.c runtime/place/meet_ask.c runtime/store/memlimit.c
 liblaunch_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(SODIUM_CFLAGS) $(XXHASH_CFLAGS)
 liblaunch_la_LIBADD = libbase.la $(JANSSON_LIBS) $(SODIUM_LIBS)
 siteexampledir = $(docdir)/examples
@@ -41,6 +42,7 @@ tests_unit_launch_sizing_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
 tests_unit_launch_sizing_LDADD = $(LAUNCH_TEST_LIBS)
 tests_unit_launch_site_SOURCES = tests/unit/launch_site.c tests/unit/launch_test.h
 tests_unit_launch_site_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)
+tests_unit_launch_site_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc,--wrap=malloc
 tests_unit_launch_site_LDADD = $(LAUNCH_TEST_LIBS)
 tests_unit_launch_record_SOURCES = tests/unit/launch_record.c tests/unit/launch_test.h
 tests_unit_launch_record_CPPFLAGS = $(LAUNCH_TEST_CPPFLAGS)

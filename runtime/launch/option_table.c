@@ -3,6 +3,7 @@
 #include "option_table.h"
 
 #include "load_spec.h"
+#include "text_keep.h"
 #include <base/defaults.h>
 #include <base/size.h>
 #include <wire/attach.h>
@@ -265,25 +266,30 @@ static const char *word_renamed(const char *word) {
 
 int settings_take_word(struct settings *s, const char *word, const char *where, char *why,
                        size_t cap) {
-    const char *equals = strchr(word, '='), *value;
+    const char *equals = strchr(word, '='), *value = equals ? equals + 1 : "";
     size_t n = equals ? (size_t)(equals - word) : strlen(word);
     char inner[ASK_WHY];
+    struct setting before;
     enum option_id o;
 
     for (o = 0; o < OPTS; o++)
         if (option_rows[o].word && strlen(option_rows[o].word) == n &&
             memcmp(option_rows[o].word, word, n) == 0)
             break;
-    if (o == OPTS)
+    if (o == OPTS) {
         snprintf(why, cap, "%s: unknown word '%.60s'%s", where, word, word_renamed(word));
-    else if (!equals || equals[1] == '\0')
+        return -EINVAL;
+    }
+    before = s->of[o];
+    if (*value == '\0')
         snprintf(why, cap, "%s: %s needs a value: %s=...", where, option_rows[o].word,
                  option_rows[o].word);
-    else if (!(value = text_keep(equals + 1)))
-        snprintf(why, cap, "%s: out of memory", where);
     else if (settings_take(s, o, BY_SITE, value, inner, sizeof inner) < 0)
         snprintf(why, cap, "%s: %s", where, inner);
-    else
+    else if (s->of[o].text == value && !(s->of[o].text = text_keep(value))) {
+        s->of[o] = before;
+        snprintf(why, cap, "%s: out of memory", where);
+    } else
         return 0;
     return -EINVAL;
 }
@@ -483,24 +489,4 @@ void option_help(FILE *f, unsigned of) {
         }
         fputc('\n', f);
     }
-}
-
-const char *text_keep(const char *text) {
-    static struct kept {
-        struct kept *next;
-        char text[];
-    } * all;
-    size_t n = strlen(text) + 1;
-    struct kept *k;
-
-    for (k = all; k; k = k->next)
-        if (strcmp(k->text, text) == 0)
-            return k->text;
-    k = malloc(sizeof *k + n);
-    if (!k)
-        return NULL;
-    memcpy(k->text, text, n);
-    k->next = all;
-    all = k;
-    return k->text;
 }

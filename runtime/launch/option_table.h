@@ -168,7 +168,5 @@ int script_parse(const char *text, char *node, size_t cap, pid_t *pid, uint64_t 
 
 /* One line for each option of `of`. */
 void option_help(FILE *f, unsigned of);
-/* A copy that lives as long as the process; NULL without memory. */
-const char *text_keep(const char *text);
 
 #endif

@@ -8,6 +8,7 @@
 #include <launch/load_spec.h>
 #include <launch/options.h>
 #include <launch/record_path.h>
+#include <launch/text_keep.h>
 
 #include <errno.h>
 #include <getopt.h>
@@ -104,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (int i = 1; i < words_n && i < 4; i++)
         value_take(words[i]);
     input_free();
+    text_keep_clear();
     free(verb);
     return 0;
 }

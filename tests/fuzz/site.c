@@ -2,6 +2,7 @@
 /* site.c - the file ddict.conf, and its words on the plugin's line in plugstack.conf. */
 #include "fuzz.h"
 #include <launch/site.h>
+#include <launch/text_keep.h>
 
 #include <errno.h>
 
@@ -19,5 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (told)
             fuzz_read(told, strlen(told));
     }
+    text_keep_clear();
     return 0;
 }

@@ -6,6 +6,7 @@
  */
 #include "launch_test.h"
 #include <launch/site.h>
+#include <launch/text_keep.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,19 @@
 #include <unistd.h>
 
 static char why[ASK_WHY], path[4096];
+
+/* Of all objects of this test (-Wl,--wrap=calloc,--wrap=malloc). */
+static int calloc_ends, malloc_ends;
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size) {
+    return calloc_ends ? NULL : __real_calloc(n, size);
+}
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size) {
+    return malloc_ends ? NULL : __real_malloc(size);
+}
 
 static void refused(const char *word, const char *part) {
     struct settings s = {.of[OPT_MANAGERS] = {.by = BY_SITE, .number = 7}}, before = s;
@@ -241,9 +255,65 @@ START_TEST(limits_name_both_figures) {
 }
 END_TEST
 
+START_TEST(a_text_is_kept_once_and_only_if_it_counts) {
+    struct settings s = {0};
+    char line[32] = "ddict=/opt/ddict";
+    const char *kept;
+
+    text_keep_clear();
+    word(&s, line);
+    kept = text_of(&s, OPT_DDICT);
+    memset(line, 'x', sizeof line - 1); /* it is a copy */
+    ck_assert_str_eq(kept, "/opt/ddict");
+    word(&s, "ddict=/opt/ddict");
+    ck_assert_ptr_eq(text_of(&s, OPT_DDICT), kept);
+    refused("ddict=ddict", "absolute path");
+    refused("nonsense=1", "unknown word");
+    word(&s, "wire=encrypt");
+    word(&s, "wire=plain"); /* the other one stays */
+    ck_assert_uint_eq(text_keep_clear(), 2);
+    ck_assert_uint_eq(text_keep_clear(), 0);
+}
+END_TEST
+
+START_TEST(many_texts_are_kept_as_fast_as_few) {
+    enum { MANY = 200000 }; /* one after the other, to find them takes minutes */
+    char text[16];
+
+    text_keep_clear();
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < MANY; i++) {
+            snprintf(text, sizeof text, "%d", i);
+            ck_assert_str_eq(text_keep(text), text);
+        }
+    ck_assert_uint_eq(text_keep_clear(), MANY);
+}
+END_TEST
+
+START_TEST(without_memory_nothing_changes) {
+    struct settings s = {.of[OPT_MANAGERS] = {.by = BY_SITE, .number = 7}}, before = s;
+
+    text_keep_clear();
+    for (int i = 0; i < 2; i++) {
+        calloc_ends = i == 0; /* libcheck allocates, too: no assertion in here */
+        malloc_ends = i == 1;
+        int e = settings_take_word(&s, "managers=2", "x", why, sizeof why);
+        calloc_ends = malloc_ends = 0;
+        ck_assert_int_eq(e, -EINVAL);
+        ck_assert_str_eq(why, "x: out of memory");
+        ck_assert_int_eq(memcmp(&s, &before, sizeof s), 0);
+    }
+    ck_assert_uint_eq(text_keep_clear(), 0);
+    word(&s, "managers=2");
+    ck_assert_uint_eq(text_keep_clear(), 1);
+}
+END_TEST
+
 int main(void) {
     return TESTS_RUN("launch_site", 60, wrong_words_are_refused_one_by_one,
                      every_word_comes_to_its_place, the_file_has_comments_blanks_and_blank_lines,
                      a_wrong_line_is_named_with_its_file_and_number,
-                     a_missing_file_is_fine_and_an_unreadable_one_is_not, limits_name_both_figures);
+                     a_missing_file_is_fine_and_an_unreadable_one_is_not, limits_name_both_figures,
+                     a_text_is_kept_once_and_only_if_it_counts, many_texts_are_kept_as_fast_as_few,
+                     without_memory_nothing_changes);
 }
