@@ -5,7 +5,7 @@ client_units = tests/unit/cmd_bench tests/unit/common_key_text tests/unit/lib_le
   tests/unit/lib_lane tests/unit/lib_life tests/unit/lib_stats tests/unit/load_progress tests/unit/save_dump \
   tests/unit/save_seen
 if BUILD_LOAD
-client_units += tests/unit/load_sign
+client_units += tests/unit/load_array tests/unit/load_sign
 endif
 check_PROGRAMS += $(client_units)
 TESTS += $(client_units)
@@ -30,6 +30,10 @@ tests_unit_lib_stats_SOURCES = tests/unit/lib_stats.c client/lib/stats_public.c 
   client/lib/stats_public.h
 tests_unit_lib_stats_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
 tests_unit_lib_stats_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_load_array_SOURCES = tests/unit/load_array.c client/load/format/array.c \
+  client/load/format/array.h
+tests_unit_load_array_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)
+tests_unit_load_array_LDADD = $(CHECK_LIBS) -lm
 tests_unit_load_progress_SOURCES = tests/unit/load_progress.c client/load/progress.c \
   runtime/base/size.c
 tests_unit_load_progress_CPPFLAGS = $(AM_CPPFLAGS) $(CHECK_CFLAGS)

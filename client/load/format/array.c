@@ -213,7 +213,7 @@ static int shape_read(struct array *a, const char *text, char *why, size_t cap) 
         return -EINVAL;
     for (a->ndim = 0;;) {
         char *end;
-        text += strspn(text, " \t,");
+        text += strspn(text, " \t");
         if (*text == ')')
             return 0;
         if (!isdigit((unsigned char)*text) || a->ndim == ARRAY_DIMS)
@@ -223,6 +223,11 @@ static int shape_read(struct array *a, const char *text, char *why, size_t cap) 
         if (errno != 0)
             return -EINVAL;
         text = end + (*end == 'L');
+        text += strspn(text, " \t");
+        if (*text == ',')
+            text++;
+        else if (*text != ')')
+            return -EINVAL;
     }
 }
 
