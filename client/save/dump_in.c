@@ -64,7 +64,7 @@ int dump_open(struct dump_in *in, const char *path, const uint8_t id[DUMP_ID],
                  : 0;
     if (rc == 0) {
         in->size = (uint64_t)st.st_size;
-        in->cap = BUFFER;
+        in->cap = in->size < BUFFER ? in->size + 1 : BUFFER;
         in->buffer = malloc(in->cap);
         in->hash = XXH3_createState();
         if (in->size != want->size || in->size < sizeof h + sizeof(struct dump_end))

@@ -77,12 +77,16 @@ static int json_write(const json_t *o, const char *path) {
 static json_t *json_read(const char *path) {
     json_error_t e;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    json_t *o = fd >= 0 ? json_loadfd(fd, JSON_REJECT_DUPLICATES, &e) : NULL;
-    if (fd < 0)
+    FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+    json_t *o = f ? json_loadf(f, JSON_REJECT_DUPLICATES, &e) : NULL;
+    if (!f) {
         io_error("read", path);
-    else
-        close(fd);
-    if (!o && fd >= 0)
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    fclose(f);
+    if (!o)
         dd_error(-EBADMSG, "%s is damaged: line %d: %s", path, e.line, e.text);
     return o;
 }

@@ -62,7 +62,7 @@ static ssize_t on_pull(void *arg, const uint8_t **bytes) {
 
 static int decompress_begin(struct input *in, bool gzip) {
     struct archive_entry *e;
-    in->buf = malloc(BUF_BYTES);
+    in->buf = malloc(in->size < BUF_BYTES ? in->size + 1 : BUF_BYTES); /* file_read() ends there */
     if (gzip)
         in->gz = gunzip_new(on_pull, in);
     else

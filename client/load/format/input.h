@@ -41,6 +41,10 @@ int input_read_all(struct input *in, void *buf, size_t n);
 static inline uint64_t input_position(const struct input *in) {
     return in->at;
 }
+/* Bytes of a buffer that takes all of a file which is shorter than `most`; else `most`. */
+static inline size_t input_room(const struct input *in, size_t most) {
+    return in->compressed || in->size >= most ? most : (size_t)in->size + 1;
+}
 void input_close(struct input *in);
 
 #endif

@@ -48,12 +48,15 @@ static int room_make(struct reader *r) {
 
 int lines_each(struct sink *s, const char *text, uint64_t begin, uint64_t end, uint64_t before,
                int (*take)(void *arg, const uint8_t *line, size_t len), void *arg) {
-    struct reader r = {.s = s, .buf = malloc(PIECE), .cap = PIECE, .lines = before};
+    struct reader r = {.s = s, .lines = before};
     uint64_t told = begin;
     ssize_t got = 0;
     int rc = input_open(&r.in, text, begin, end);
-    if (rc == 0 && !r.buf)
-        rc = dd_error(-ENOMEM, "out of memory");
+    if (rc == 0) {
+        r.cap = input_room(&r.in, PIECE);
+        r.buf = malloc(r.cap);
+        rc = !r.buf ? dd_error(-ENOMEM, "out of memory") : 0;
+    }
     if (rc == 0 && end != UINT64_MAX && r.in.size < end)
         rc = dd_error(-ENODATA, "%s: it became shorter while it was read", text);
     while (rc == 0 && (got = input_read(&r.in, r.buf + r.have, r.cap - r.have)) > 0) {

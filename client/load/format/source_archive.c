@@ -82,7 +82,7 @@ int part_open(struct file_part *f, struct archive **out, const char *path, enum 
     f->size = (uint64_t)st.st_size;
     f->end = end < f->size ? end : f->size;
     f->begin = f->at = f->told = begin < f->end ? begin : f->end;
-    f->buf = malloc(BUF_BYTES);
+    f->buf = malloc(f->end - f->begin < BUF_BYTES ? f->end - f->begin + 1 : BUF_BYTES);
     struct archive *a = *out = archive_read_new();
     if (!f->buf || !a)
         return dd_error(-ENOMEM, "out of memory");

@@ -38,12 +38,13 @@ static int unit_put(struct load_plan *p, uint64_t begin, uint64_t end, uint64_t 
 
 /* Make units that end at line ends. whole: one unit for all. */
 static int lines_count_units(struct load_plan *p, struct input *in, bool whole) {
-    uint8_t *buf = malloc(PIECE);
+    size_t room = input_room(in, PIECE);
+    uint8_t *buf = malloc(room);
     uint64_t begin = 0, at = 0, lines = 0;
     bool open = false; /* the last line has no newline yet */
     ssize_t n = 0;
     int rc = !buf ? dd_error(-ENOMEM, "out of memory") : 0;
-    while (rc == 0 && (n = input_read(in, buf, PIECE)) > 0) {
+    while (rc == 0 && (n = input_read(in, buf, room)) > 0) {
         for (const uint8_t *b = buf, *end = buf + n, *nl; b < end && rc == 0; b = nl + 1) {
             nl = memchr(b, '\n', (size_t)(end - b));
             open = !nl;
