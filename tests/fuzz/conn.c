@@ -4,6 +4,7 @@
  * that has no key; with a handshake by the book that is changed in some bytes; and the messages of
  * one that proved itself.
  */
+#include "conn_buffers.h"
 #include "fuzz.h"
 #include <base/clock.h>
 #include <wire/auth.h>

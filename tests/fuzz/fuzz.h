@@ -82,8 +82,8 @@ static inline const char *fuzz_file(const void *data, size_t size) {
         fd = memfd_create("fuzz", MFD_CLOEXEC);
         snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     }
-    fuzz_must(fd >= 0 && ftruncate(fd, 0) == 0);
-    fuzz_must(size == 0 || pwrite(fd, data, size, 0) == (ssize_t)size);
+    fuzz_must(fd >= 0 && (size == 0 || pwrite(fd, data, size, 0) == (ssize_t)size));
+    fuzz_must(ftruncate(fd, (off_t)size) == 0); /* of an earlier input nothing is left */
     return path;
 }
 

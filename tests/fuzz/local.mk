@@ -52,7 +52,9 @@ tests_fuzz_attach_SOURCES = tests/fuzz/attach.c tests/fuzz/fuzz.h
 tests_fuzz_attach_LDADD = $(FUZZ_MAIN) libwireclient.la libbase.la
 tests_fuzz_memlimit_SOURCES = tests/fuzz/memlimit.c tests/fuzz/fuzz.h
 tests_fuzz_memlimit_LDADD = $(FUZZ_MAIN) libstore.la libbase.la
-tests_fuzz_conn_SOURCES = tests/fuzz/conn.c tests/fuzz/fuzz.h
+FUZZ_BUFFERS_WRAP = -Wl,--wrap=malloc,--wrap=free
+tests_fuzz_conn_SOURCES = tests/fuzz/conn.c tests/fuzz/conn_buffers.h tests/fuzz/fuzz.h
+tests_fuzz_conn_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_BUFFERS_WRAP)
 tests_fuzz_conn_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
 # All of ddictd: its main() is none here.
 tests_fuzz_control_SOURCES = tests/fuzz/control.c tests/fuzz/address.h tests/fuzz/fuzz.h $(ddictd_SOURCES)
@@ -90,14 +92,14 @@ tests_fuzz_record_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 tests_fuzz_record_LDADD = $(FUZZ_MAIN) libbase.la $(JANSSON_LIBS)
 tests_fuzz_rendezvous_SOURCES = tests/fuzz/rendezvous.c tests/fuzz/fuzz.h runtime/supervisor/rendezvous.c
 tests_fuzz_rendezvous_LDADD = $(FUZZ_MAIN) libwire.la libbase.la
-FUZZ_REPLICA_WRAP = -Wl,--wrap=clock_ns,--wrap=log_line
+FUZZ_REPLICA_WRAP = $(FUZZ_BUFFERS_WRAP) -Wl,--wrap=clock_ns,--wrap=log_line
 tests_fuzz_replica_backup_SOURCES = tests/fuzz/replica_backup.c tests/fuzz/manager.h tests/fuzz/address.h \
-  tests/fuzz/fuzz.h
+  tests/fuzz/conn_buffers.h tests/fuzz/fuzz.h
 tests_fuzz_replica_backup_CPPFLAGS = $(ddictd_CPPFLAGS)
 tests_fuzz_replica_backup_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_REPLICA_WRAP)
 tests_fuzz_replica_backup_LDADD = $(tests_fuzz_lane_LDADD)
 tests_fuzz_replica_primary_SOURCES = tests/fuzz/replica_primary.c tests/fuzz/client.h tests/fuzz/manager.h \
-  tests/fuzz/address.h tests/fuzz/fuzz.h
+  tests/fuzz/address.h tests/fuzz/conn_buffers.h tests/fuzz/fuzz.h
 tests_fuzz_replica_primary_CPPFLAGS = $(ddictd_CPPFLAGS)
 tests_fuzz_replica_primary_LDFLAGS = $(AM_LDFLAGS) $(FUZZ_REPLICA_WRAP)
 tests_fuzz_replica_primary_LDADD = $(tests_fuzz_lane_LDADD)
@@ -107,6 +109,7 @@ tests_fuzz_size_SOURCES = tests/fuzz/size.c tests/fuzz/fuzz.h
 tests_fuzz_size_LDADD = $(FUZZ_MAIN) libbase.la
 
 FUZZ_SECONDS = 60
+FUZZ_RUNS =
 fuzz_configure = CC=$(CLANG) --enable-sanitize=address,undefined CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' \
   --without-python --with-slurm='$(with_slurm)' --with-libarchive='$(with_libarchive)' --with-ofi='$(have_ofi)'
 fuzz-programs: $(fuzz_targets)
@@ -116,7 +119,7 @@ fuzz:
 	$(MKDIR_P) fuzz
 	test -e fuzz/Makefile || (cd fuzz && $(abs_srcdir)/configure --quiet $(fuzz_configure))
 	$(MAKE) -C fuzz fuzz-programs FUZZ_MAIN= LDFLAGS=-fsanitize=fuzzer
-	FUZZ_SECONDS='$(FUZZ_SECONDS)' $(abs_srcdir)/tests/fuzz/run fuzz $(FUZZ_TARGETS)
+	FUZZ_SECONDS='$(FUZZ_SECONDS)' FUZZ_RUNS='$(FUZZ_RUNS)' $(abs_srcdir)/tests/fuzz/run fuzz $(FUZZ_TARGETS)
 distclean-local:
 	rm -rf fuzz
 .PHONY: fuzz fuzz-programs

@@ -8,6 +8,7 @@
 #define DDICT_TESTS_FUZZ_MANAGER_H
 
 #include "address.h"
+#include "conn_buffers.h"
 #include "fuzz.h"
 #include <base/clock.h>
 #include <manager/lanes.h>
