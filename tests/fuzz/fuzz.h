@@ -95,4 +95,22 @@ static inline void fuzz_read(const void *data, size_t n) {
     __asm__ volatile("" : : "r"(sum));
 }
 
+/* Whether a list of nodes is passed over: it may be of more than a thousand names, which take a
+ * millisecond, and is not one of 16 of those. As many names as the longest number has, for each
+ * bracket. */
+static inline int fuzz_list_passed(const char *text) {
+    size_t names = 1, digits = 0, longest = 0, brackets = 0, len = 0;
+    for (; text[len]; len++) {
+        if (text[len] < '0' || text[len] > '9')
+            digits = 0;
+        else if (digits > 0 || text[len] > '0') /* zeros in front add none */
+            digits++;
+        longest = digits > longest ? digits : longest;
+        brackets += text[len] == '[';
+    }
+    for (size_t n = brackets * longest; n > 0 && names <= 1000; n--)
+        names *= 10;
+    return names > 1000 && len % 16 != 7;
+}
+
 #endif
