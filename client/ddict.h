@@ -16,6 +16,13 @@
  * (ddict_owner()), which holds its value. Processes read values of managers on their own node in
  * place; values of other nodes come through a manager of this node.
  *
+ * HIDDEN KEYS. Under some keys the project keeps what it must know itself: the descriptions of data
+ * sets, queues of the Python binding, results on their way to files. As files whose names begin
+ * with a dot they are there for who names them, and are not listed: ddict_len() does not count
+ * them, and iterators and subscriptions pass them over unless asked. A key is hidden if its bytes
+ * begin with "sddict." or with a zero byte and "ddict.", or if they are 't', any four bytes and
+ * "sddict." (FORMAT 5): use no such keys.
+ *
  * RETURN VALUES. Functions that return int give 0 (or a count, where the comment says so) or a
  * negative code: a negated errno value (-ETIMEDOUT, -ENOMEM, -EINVAL) or one of the DDICT_E* codes
  * of ddict_types.h. ddict_strerror() explains both kinds. ddict_errmsg() gives the full sentence
@@ -244,10 +251,10 @@ DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *v
 
 /* --- all keys --- */
 
-/* Number of keys of the whole dictionary, or a negative code. It is a sum over the managers, each
+/* Number of keys of the whole dictionary, without hidden ones, or a negative code. It is a sum over the managers, each
  * exact at its own moment. */
 DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
-/* Remove all keys, manager by manager. */
+/* Remove all keys, manager by manager; hidden ones, too, because they describe what is removed. */
 DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
 
 /*
@@ -508,6 +515,11 @@ DDICT_API int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int t
  * them out. */
 DDICT_API int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
                                      ddict_iter_t **out, int timeout_ms);
+/* As ddict_iter_open_prefix(); flags: DDICT_ITER_HIDDEN for hidden keys, too. They are also given if
+ * all keys with the prefix are hidden. */
+#define DDICT_ITER_HIDDEN 1u
+DDICT_API int ddict_iter_open_flags(ddict_t *d, int manager, const void *prefix, size_t plen,
+                                    unsigned flags, ddict_iter_t **out, int timeout_ms);
 /* 1 with the next key in *key, *klen (valid until the next call), 0 at the end, or a negative code.
  * After -ETIMEDOUT the next call goes on where this one was. */
 DDICT_API int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen);
@@ -532,6 +544,8 @@ typedef struct ddict_sub ddict_sub_t;
  * twice. A ddict_next_event() that ends before a manager has listed its keys gives 0, and a later
  * one goes on. */
 #define DDICT_SUB_THERE 4u
+/* Hidden keys, too. They also come if all keys with the prefix are hidden. */
+#define DDICT_SUB_HIDDEN 8u
 enum { DDICT_EVENT_PUT = 1, DDICT_EVENT_DEL, DDICT_EVENT_CLEAR, DDICT_EVENT_MISSED };
 struct ddict_event {
     int kind;
@@ -604,8 +618,8 @@ struct ddict_manager_stats {
     /* free of it, for values of any size: without scattered memory that could not be brought
      * together lately */
     uint64_t pool_free_space;
-    double pool_utilization; /* percent */
-    uint64_t num_keys;
+    double pool_utilization;  /* percent */
+    uint64_t num_keys;        /* hidden ones, too (hidden_keys) */
     uint64_t free_blocks[48]; /* [i]: free blocks of 2^i .. 2^(i+1)-1 bytes */
     uint64_t puts, gets_local, gets_remote, misses, deletes;
     uint64_t bytes_in, bytes_out;
@@ -681,6 +695,7 @@ struct ddict_manager_stats {
     /* with --ddict-replicas=2: 2 when another node has all of its keys as well, 1 when none has, or
      * not all yet: its node must not be lost then. 0 without, and where it owns no keys */
     uint64_t copies;
+    uint64_t hidden_keys; /* of num_keys, those that ddict_len() does not count */
 };
 /*
  * Ask all managers for their statistics. *out: a malloc'ed array of one entry for each manager, in

@@ -18,6 +18,7 @@ static const char usage[] =
     "usage: ddict ls [OPTION...] | --sets [OPTION...]\n"
     "List the keys, in no order, as Python writes them: 'a', b'\\x00', 7, ('x', 3).\n"
     "Keys of C programs that are not of this form are shown as their bytes.\n"
+    "  -a, --all            hidden keys, too: those of sets, queues and results\n"
     "  -l, --long           also the size and kind of the value, and its manager\n"
     "  -p, --prefix=P       only str keys that begin with P; with --int, --literal\n"
     "                       or --raw-key only keys of that form\n"
@@ -27,7 +28,7 @@ static const char usage[] =
 
 struct listing {
     ddict_t *d;
-    bool details, json;
+    bool details, json, hidden;
     struct bytes prefix, text;
     uint64_t limit, count;
 };
@@ -90,7 +91,8 @@ static int keys_list(struct listing *l) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
-    int rc = ddict_iter_open_prefix(l->d, -1, l->prefix.data, l->prefix.len, &it, -1);
+    int rc = ddict_iter_open_flags(l->d, -1, l->prefix.data, l->prefix.len,
+                                   l->hidden ? DDICT_ITER_HIDDEN : 0, &it, -1);
     if (rc < 0)
         return rc;
     if (l->json)
@@ -117,13 +119,14 @@ int cmd_ls(int argc, char **argv) {
                                           {"limit", required_argument, NULL, 'n'},
                                           {"json", no_argument, NULL, 'j'},
                                           {"long", no_argument, NULL, 'l'},
+                                          {"all", no_argument, NULL, 'a'},
                                           {"sets", no_argument, NULL, 'S'},
                                           {0}};
     struct listing l = {.limit = UINT64_MAX};
     enum key_form form = KEY_STR;
     const char *prefix = NULL;
     bool sets = false;
-    for (int c; (c = cmd_option(argc, argv, "hlp:n:", longs, usage)) != -1;) {
+    for (int c; (c = cmd_option(argc, argv, "ahlp:n:", longs, usage)) != -1;) {
         if (c == '?')
             return EXIT_USAGE;
         if (cmd_key_option(c, &form))
@@ -132,6 +135,8 @@ int cmd_ls(int argc, char **argv) {
             sets = true;
         else if (c == 'p')
             prefix = optarg;
+        else if (c == 'a')
+            l.hidden = true;
         else if (c == 'l')
             l.details = true;
         else if (c == 'j')

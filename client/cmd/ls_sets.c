@@ -72,7 +72,7 @@ static int sets_read(ddict_t *d, json_t *all) {
     ddict_iter_t *it;
     const void *key;
     size_t len;
-    int rc = ddict_iter_open(d, -1, &it, -1), e;
+    int rc = ddict_iter_open_prefix(d, -1, head, HEAD, &it, -1), e;
     if (rc < 0)
         return rc;
     while ((rc = ddict_iter_next(it, &key, &len)) == 1) {

@@ -95,7 +95,8 @@ int64_t ddict_len(ddict_t *d, int timeout_ms) {
         return rc;
     int64_t sum = 0;
     bool reads = status_page_reads(s->status_page);
-    /* as of some moment: writers store num_keys relaxed, so it orders nothing that it counts */
+    /* hidden keys are not in num_keys. As of some moment: writers store it relaxed, so it orders
+     * nothing that it counts */
     for (unsigned i = 0; reads && i < s->nlocal; i++)
         sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
     if (!reads || s->nlocal < s->managers)

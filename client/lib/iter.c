@@ -6,6 +6,7 @@
  */
 #include "lease.h"
 #include "request.h"
+#include <base/hidden_key.h>
 #include <base/vec.h>
 
 #include <errno.h>
@@ -17,6 +18,7 @@ struct ddict_iter {
     int timeout_ms;
     unsigned manager, end; /* the present manager; the first one that is not visited */
     bool here_only;
+    bool hidden; /* gives hidden keys, too */
     size_t prefix_len;
     bool over; /* the present manager has no more keys */
     uint64_t cursor;
@@ -38,8 +40,15 @@ int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms)
 
 int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
                            ddict_iter_t **out, int timeout_ms) {
+    return ddict_iter_open_flags(d, manager, prefix, plen, 0, out, timeout_ms);
+}
+
+int ddict_iter_open_flags(ddict_t *d, int manager, const void *prefix, size_t plen, unsigned flags,
+                          ddict_iter_t **out, int timeout_ms) {
     struct session *s;
     *out = NULL;
+    if (flags & ~DDICT_ITER_HIDDEN)
+        return dd_error(-EINVAL, "an iterator with unknown flags 0x%x", flags);
     int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
@@ -57,6 +66,7 @@ int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t p
     if (plen > 0)
         memcpy(it->prefix, prefix, plen);
     it->here_only = manager == -2;
+    it->hidden = flags & DDICT_ITER_HIDDEN || (plen > 0 && key_is_hidden(prefix, plen));
     it->manager = manager < 0 ? 0 : (unsigned)manager;
     it->end = manager < 0 ? s->managers : (unsigned)manager + 1;
     *out = it;
@@ -182,34 +192,41 @@ static int keys_fill(struct ddict_iter *it, struct session *s, struct call_deadl
     return rc;
 }
 
+/* The next key of those that were taken: 1, 0 at their end, or a negative code. */
+static int record_next(struct ddict_iter *it, const void **key, size_t *klen) {
+    while (it->at < it->len) {
+        uint32_t n = 0;
+        if (it->len - it->at >= sizeof n)
+            memcpy(&n, it->keys + it->at, sizeof n);
+        if (n == 0 || n > it->len - it->at - sizeof n)
+            return dd_error(DDICT_EPROTO, "the keys of manager %u are malformed", it->manager);
+        *key = it->keys + it->at + sizeof n;
+        *klen = n;
+        it->at += sizeof n + n;
+        if (it->hidden || !key_is_hidden(*key, n))
+            return 1;
+    }
+    return 0;
+}
+
 int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen) {
     struct session *s = NULL;
     struct call_deadline w = {0};
-    if (it->at >= it->len) {
-        int rc = session_enter(it->d, &s, it->timeout_ms);
-        if (rc < 0)
-            return rc;
-        call_deadline_init(&w, s, it->timeout_ms);
-    }
+    int rc = record_next(it, key, klen);
+    if (rc != 0)
+        return rc;
+    if ((rc = session_enter(it->d, &s, it->timeout_ms)) < 0)
+        return rc;
+    call_deadline_init(&w, s, it->timeout_ms);
     return iter_next_within(it, key, klen, s, &w, true);
 }
 
 int iter_next_within(ddict_iter_t *it, const void **key, size_t *klen, struct session *s,
                      struct call_deadline *w, bool renews) {
     for (;;) {
-        uint32_t n;
-        if (it->at < it->len) {
-            if (it->len - it->at < sizeof n)
-                return dd_error(DDICT_EPROTO, "the keys of manager %u are malformed", it->manager);
-            memcpy(&n, it->keys + it->at, sizeof n);
-            it->at += sizeof n;
-            if (n == 0 || n > it->len - it->at)
-                return dd_error(DDICT_EPROTO, "the keys of manager %u are malformed", it->manager);
-            *key = it->keys + it->at;
-            *klen = n;
-            it->at += n;
-            return 1;
-        }
+        int rc = record_next(it, key, klen);
+        if (rc != 0)
+            return rc;
         while (it->over ||
                (it->manager < it->end && (!deal_owns(&s->deal, it->manager) ||
                                           (it->here_only && !session_local(s, it->manager))))) {
@@ -218,8 +235,7 @@ int iter_next_within(ddict_iter_t *it, const void **key, size_t *klen, struct se
         }
         if (it->manager >= it->end)
             return 0;
-        int rc = keys_fill(it, s, w);
-        if (rc < 0)
+        if ((rc = keys_fill(it, s, w)) < 0)
             return rc;
         if (renews)
             call_deadline_renew(w);

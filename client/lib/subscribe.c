@@ -5,6 +5,7 @@
  * child goes on from them with its own requests.
  */
 #include "request.h"
+#include <base/hidden_key.h>
 #include <wire/event.h>
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 
 #define ASK_US 60000000u /* a manager without events answers after this time */
-#define FLAGS  (DDICT_SUB_DELS | DDICT_SUB_VALUES | DDICT_SUB_THERE)
+#define FLAGS  (DDICT_SUB_DELS | DDICT_SUB_VALUES | DDICT_SUB_THERE | DDICT_SUB_HIDDEN)
 
 struct source { /* one for each manager */
     struct request r;
@@ -148,7 +149,9 @@ static int event_read(struct ddict_sub *sub, struct ddict_event *e) {
         const uint8_t *key = sub->events + sub->at + sizeof v;
         sub->at += sizeof v + v.key_len + got;
         if (v.kind < EVENT_PUT || v.kind > EVENT_CLEAR ||
-            (v.kind != EVENT_PUT && !(sub->flags & DDICT_SUB_DELS)))
+            (v.kind != EVENT_PUT && !(sub->flags & DDICT_SUB_DELS)) ||
+            (v.kind != EVENT_CLEAR && !(sub->flags & DDICT_SUB_HIDDEN) &&
+             key_is_hidden(key, v.key_len)))
             continue;
         *e = (struct ddict_event){.kind = v.kind,
                                   .manager = sub->from,
@@ -269,7 +272,7 @@ static struct ddict_sub *sub_new(ddict_t *d, struct session *s, const void *pref
     if (!sub)
         return NULL;
     sub->d = d;
-    sub->flags = flags;
+    sub->flags = flags | (plen > 0 && key_is_hidden(prefix, plen) ? DDICT_SUB_HIDDEN : 0);
     sub->managers = s->managers;
     sub->owners = s->deal.owners;
     sub->nlocal = s->nlocal;
@@ -312,7 +315,9 @@ int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
         rc = answer_await(sub, s, &w);
     sub->len = sub->at = 0;
     if (rc == 0 && flags & DDICT_SUB_THERE)
-        rc = ddict_iter_open_prefix(d, -1, prefix, plen, &sub->existing, timeout_ms);
+        rc = ddict_iter_open_flags(d, -1, prefix, plen,
+                                   flags & DDICT_SUB_HIDDEN ? DDICT_ITER_HIDDEN : 0, &sub->existing,
+                                   timeout_ms);
     if (rc < 0) {
         ddict_unsubscribe(sub);
         return rc;

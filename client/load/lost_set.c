@@ -68,7 +68,7 @@ static int keys_list(int manager, const char *head, size_t n) {
     ddict_iter_t *it;
     const void *key;
     size_t len;
-    int rc = ddict_iter_open_prefix(the_load.d, manager, head, n, &it, -1);
+    int rc = ddict_iter_open_flags(the_load.d, manager, head, n, DDICT_ITER_HIDDEN, &it, -1);
     if (rc < 0)
         return load_error(rc);
     while ((rc = ddict_iter_next(it, &key, &len)) == 1) {

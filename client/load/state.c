@@ -137,7 +137,7 @@ int state_clear(const char *a, const char *but) {
     struct pack keys = {0};
     ddict_iter_t *it;
     const void *key;
-    int rc = ddict_iter_open_prefix(the_load.d, -1, head, n, &it, -1);
+    int rc = ddict_iter_open_flags(the_load.d, -1, head, n, DDICT_ITER_HIDDEN, &it, -1);
     if (rc < 0)
         return load_error(rc);
     while ((rc = ddict_iter_next(it, &key, &len)) == 1)

@@ -149,8 +149,8 @@ int save_each(struct save_run *run, unsigned manager,
     const void *key;
     size_t klen;
     struct batch *b = calloc(1, sizeof *b);
-    int rc =
-        b ? ddict_iter_open(run->d, (int)manager, &it, -1) : dd_error(-ENOMEM, "out of memory");
+    int rc = b ? ddict_iter_open_flags(run->d, (int)manager, NULL, 0, DDICT_ITER_HIDDEN, &it, -1)
+               : dd_error(-ENOMEM, "out of memory");
     if (rc < 0) {
         free(b);
         return b ? client_error(rc) : rc;

@@ -181,7 +181,8 @@ static void stage_count(struct save_run *run) {
     size_t klen;
     uint64_t n = 0;
     for (unsigned i = 0; i < run->info.managers; i++) {
-        if (!save_ours(run, i) || ddict_iter_open(run->d, (int)i, &it, -1) < 0)
+        if (!save_ours(run, i) ||
+            ddict_iter_open_flags(run->d, (int)i, NULL, 0, DDICT_ITER_HIDDEN, &it, -1) < 0)
             continue;
         while (ddict_iter_next(it, &key, &klen) == 1)
             n += save_wanted(run, key, klen);

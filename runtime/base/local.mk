@@ -3,7 +3,7 @@ noinst_LTLIBRARIES += libbase.la
 include_HEADERS += runtime/ddict_types.h
 libbase_la_SOURCES = runtime/base/clock.c runtime/base/clock.h runtime/base/copy.c \
   runtime/base/copy.h runtime/base/defaults.h runtime/base/error.c runtime/base/error.h \
-  runtime/base/hash.h runtime/base/hashset.c runtime/base/hashset.h runtime/base/hostlist.c \
+  runtime/base/hash.h runtime/base/hashset.c runtime/base/hashset.h runtime/base/hidden_key.h runtime/base/hostlist.c \
   runtime/base/hostlist.h runtime/base/io.c runtime/base/io.h runtime/base/log.c \
   runtime/base/log.h runtime/base/oom.c runtime/base/oom.h runtime/base/page.h \
   runtime/base/process.c runtime/base/process.h runtime/base/size.c runtime/base/size.h runtime/base/spin.c \

@@ -95,6 +95,7 @@ static void amounts_add(struct manager_stats *t, const struct manager_stats *s) 
     ADD(total_used_bytes);
     ADD(pool_free_space);
     ADD(num_keys);
+    ADD(hidden_keys);
     for (int i = 0; i < 48; i++)
         ADD(free_blocks[i]);
     for (int i = 0; i < DDICT_TURNS_N; i++)

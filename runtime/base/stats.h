@@ -27,7 +27,7 @@ void histogram_summary(const struct histogram *h, struct ddict_latency *out);
  * takes what both sides know (stats_read()). libddict hands them on as struct ddict_manager_stats
  * (ddict.h), which says what each one is: what is added here is added there, too.
  */
-#define STATS_VERSION 4u
+#define STATS_VERSION 5u
 struct manager_stats {
     uint32_t version, bytes;
     uint32_t manager_id, node_id, pid;
@@ -49,9 +49,10 @@ struct manager_stats {
     char transport[72];
     struct ddict_latency latency[DDICT_LATENCY_N];
     uint64_t turns[DDICT_TURNS_N], turn_max_us;
-    char wire[8];      /* from version 2 on */
-    uint64_t restarts; /* from version 3 on */
-    uint64_t copies;   /* from version 4 on */
+    char wire[8];         /* from version 2 on */
+    uint64_t restarts;    /* from version 3 on */
+    uint64_t copies;      /* from version 4 on */
+    uint64_t hidden_keys; /* from version 5 on */
 };
 /* No figures: all 0 but version and bytes, and numa_node, which is -1. */
 void stats_init(struct manager_stats *s);
@@ -71,7 +72,7 @@ int stats_read(struct manager_stats *s, const void *sent, size_t len);
     X(page_table_bytes) X(prefixes) X(events_bytes) X(retired_bytes) X(leased_bytes) \
     X(scattered_bytes) X(moved_bytes) X(largest_holder_bytes) X(populated_bytes) X(populate_us) \
     X(refused_connections) X(uptime_us) X(page_bytes) X(huge_bytes) X(rma_bytes) X(rma_refused) \
-    X(turn_max_us) X(restarts) X(copies)
+    X(turn_max_us) X(restarts) X(copies) X(hidden_keys)
 /* clang-format on */
 #define STATS_WORDS(X)  X(manager_id) X(node_id) X(pid) X(largest_holder_pid)
 #define STATS_SIGNED(X) X(state) X(numa_node)

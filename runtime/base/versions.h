@@ -8,6 +8,6 @@
 #define DDICT_BASE_VERSIONS_H
 
 #define PROTOCOL_VERSION 15u /* doc/PROTOCOL.md */
-#define LAYOUT_VERSION   9u  /* doc/LAYOUT.md */
+#define LAYOUT_VERSION   10u /* doc/LAYOUT.md */
 
 #endif

@@ -68,7 +68,8 @@ void figures_of_page(const struct manager_page *page, const struct arena_header 
     out->pool_free_space = out->total_bytes - out->total_used_bytes;
     out->pool_utilization =
         out->total_bytes ? 100.0 * (double)out->total_used_bytes / (double)out->total_bytes : 0;
-    out->num_keys = header->num_keys;
+    out->num_keys = header->num_keys + header->hidden_keys;
+    out->hidden_keys = header->hidden_keys;
     out->frozen = FREEZE_STATE(header->freeze) == FREEZE_FROZEN;
     out->cached_items = header->cached_items;
     out->cached_bytes = header->cached_bytes;

@@ -110,7 +110,8 @@ FIND_INLINE const uint64_t *bucket_word(const struct bucket *k, unsigned match) 
 
 /* WORD_OFFSET(word), by two shifts. */
 FIND_INLINE uint64_t find_offset(uint64_t word) {
-    return word << (64 - WORD_OFFSET_BITS) >> (64 - WORD_OFFSET_BITS - DD_GRANULE_SHIFT);
+    enum { ABOVE = 64 - WORD_PLACE_BITS };
+    return word << ABOVE >> (ABOVE - DD_GRANULE_SHIFT);
 }
 
 /* --- the three steps of I5 --- */

@@ -111,7 +111,7 @@ int index_clear(struct store *s) {
     operation_clear(s);
     STRESS_POINT(STRESS_W_READY);
     word_store(&h->root, ROOT_MAKE(ROOT_GENERATION(h->root) + 1, 0));
-    h->num_keys = 0;
+    h->num_keys = h->hidden_keys = 0;
     uint64_t made = segment_number(s, off);
     for (uint64_t n = 0; n < h->segments; n++)
         if (x->state[n] == SEGMENT_LIVE && n != made) {

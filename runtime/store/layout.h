@@ -83,6 +83,7 @@ struct arena_header {
     uint64_t spilled_bytes; /* bytes of blocks that were ever taken there */
     /* at least so many hidden words are in the index; 0: there are none (LAYOUT 12) */
     uint64_t hidden;
+    uint64_t hidden_keys; /* keys that are not listed (hidden_key.h); not in num_keys */
     struct intent intent __attribute__((aligned(64)));
     struct operation op __attribute__((aligned(64)));
 };
@@ -121,7 +122,9 @@ enum page_kind {
 #define WORD_MOVED        1ull
 #define WORD_OFFSET_BITS  44
 #define WORD_HIDDEN       (1ull << 43) /* only the manager follows it (LAYOUT 12) */
-#define WORD_OFFSET_MASK  ((1ull << 40) - 1)
+#define WORD_DOT          (1ull << 42) /* of a hidden key (hidden_key.h) */
+#define WORD_PLACE_BITS   40           /* of the offset; the four above are HIDDEN, DOT and 0 */
+#define WORD_OFFSET_MASK  ((1ull << WORD_PLACE_BITS) - 1)
 #define WORD_OFFSET(w)    (((w)&WORD_OFFSET_MASK) << DD_GRANULE_SHIFT)
 #define WORD_TAG(w)       ((w) >> WORD_OFFSET_BITS)
 #define WORD_LIVE(w)      ((w) > WORD_MOVED)

@@ -175,7 +175,8 @@ bool queue_swing(struct store *s, const struct index_place *first, const void *k
     if (!r || r->head == r->tail)
         return false;
     index_find(s, queue_value_hash(first->hash, r->head), key, key_len, &p);
-    uint64_t off = WORD_OFFSET(p.word), word = WORD_MAKE(first->hash, off);
+    uint64_t off = WORD_OFFSET(p.word),
+             word = WORD_MAKE(first->hash, off) | (first->word & WORD_DOT);
     struct item *item = arena_at(s, off);
     intent_begin(s, first, word, &p, item->version);
     operation_word(s, first->slot, word, WORD_OFFSET(first->word));

@@ -142,7 +142,7 @@ struct marks {
     size_t len;        /* of both tables; most of the memory of `granule` is never touched */
     uint64_t from, to; /* bytes of the heap: the part at hand */
     uint64_t left;     /* words of this part for which no block was found yet */
-    uint64_t keys;     /* of all parts so far */
+    uint64_t keys, hidden_keys; /* of all parts so far */
 };
 
 static int marks_open(struct marks *m, uint64_t pages) {
@@ -201,7 +201,8 @@ static int segment_mark(struct store *s, const struct segment *g, struct marks *
             if (old >> bit & 1)
                 return error_damaged(s, WORD_OFFSET(word)); /* two words, one block */
             m->left++;
-            m->keys += live && !(word & WORD_HIDDEN);
+            m->keys += live && !(word & (WORD_HIDDEN | WORD_DOT));
+            m->hidden_keys += live && (word & WORD_DOT);
         }
     }
     return 0;
@@ -317,8 +318,10 @@ int heap_rebuild(struct store *s) {
     int rc = marks_open(&m, h->heap_top);
     if (rc < 0)
         return rc;
-    if ((rc = words_take(s, &m)) == 0)
+    if ((rc = words_take(s, &m)) == 0) {
         h->num_keys = m.keys; /* readers look at it meanwhile */
+        h->hidden_keys = m.hidden_keys;
+    }
     munmap(m.page, m.len);
     return rc;
 }

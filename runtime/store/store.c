@@ -22,6 +22,7 @@
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/hash.h>
+#include <base/hidden_key.h>
 #include <base/page.h>
 
 #include <errno.h>
@@ -248,6 +249,12 @@ void store_abort(struct store *s, struct store_ref *ref) {
         retired_free(s, ref->off); /* its offset was given to nobody */
 }
 
+/* Keys are counted by their words: listed ones and hidden ones apart. */
+static void key_count(struct arena_header *h, uint64_t word, int64_t by) {
+    uint64_t *n = word & WORD_DOT ? &h->hidden_keys : &h->num_keys;
+    __atomic_store_n(n, *n + (uint64_t)by, __ATOMIC_RELAXED);
+}
+
 int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, uint64_t *version) {
     struct item *item = ref->item;
     struct arena_header *h = s->header;
@@ -266,6 +273,8 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
     if ((rc = place_make(s, item, &p)) < 0)
         return rc;
     uint64_t word = WORD_MAKE(item->hash, ref->off);
+    if (key_is_hidden(item->key, item->key_len))
+        word |= WORD_DOT;
     h->version++;
     item->version = h->version;
     item->check = item_check(item);
@@ -287,7 +296,7 @@ int store_commit(struct store *s, struct store_ref *ref, enum store_mode mode, u
         STRESS_POINT(STRESS_W_READY);
         word_store(p.vacant, word);
         p.segment->live++;
-        __atomic_store_n(&h->num_keys, h->num_keys + 1, __ATOMIC_RELAXED); /* for display */
+        key_count(h, word, 1);
     }
     if (version)
         *version = h->version;
@@ -346,7 +355,7 @@ int store_pop(struct store *s, const void *key, uint32_t key_len, struct store_r
     word_store(p.slot, WORD_EMPTY);
     STRESS_POINT(STRESS_W_SWUNG);
     p.segment->live--;
-    __atomic_store_n(&h->num_keys, h->num_keys - 1, __ATOMIC_RELAXED);
+    key_count(h, p.word, -1);
     retire(s, off);
     if (h->hidden)
         queue_emptied(s, p.hash, key, key_len, !ref);
@@ -469,7 +478,8 @@ void store_stats(struct store *s, struct manager_stats *out) {
     out->scattered_bytes = heap_scattered(s);
     out->moved_bytes = s->compact.moved_bytes;
     out->pool_utilization = 100.0 * (double)h->used_bytes / (double)h->budget;
-    out->num_keys = h->num_keys;
+    out->num_keys = h->num_keys + h->hidden_keys;
+    out->hidden_keys = h->hidden_keys;
     memset(out->free_blocks, 0, sizeof out->free_blocks);
     pages_histogram(s, out->free_blocks);
     for (unsigned c = 0; c < CLASSES; c++)

@@ -130,8 +130,8 @@ unsigned ddict_keyed_nodes(ddict_t *d) {
     return 1;
 }
 
-int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
-                           ddict_iter_t **out, int timeout_ms) {
+int ddict_iter_open_flags(ddict_t *d, int manager, const void *prefix, size_t plen, unsigned flags,
+                          ddict_iter_t **out, int timeout_ms) {
     return DDICT_EGONE;
 }
 

@@ -279,6 +279,107 @@ START_TEST(views_outlive_their_handle_and_the_last_one_ends_it) {
 }
 END_TEST
 
+/* A str key, a tuple, a key of the runtime library (FORMAT 5), and their neighbours that are listed. */
+#define BYTES(text) \
+    { text, sizeof text - 1 }
+static const struct {
+    const char *key;
+    size_t len;
+} hidden_keys[] = {BYTES("sddict.x"), BYTES("t\x0a\0\0\0sddict.set\x02\0\0\0sx"),
+                   BYTES("\0ddict.rt/x")},
+  plain_keys[] = {BYTES("sddict"),
+                  BYTES("sddicu."),
+                  BYTES("ddict.x"),
+                  BYTES("bddict.x"),
+                  BYTES("t\x05\0\0\0sddict"),
+                  BYTES("t\x01\0\0\0s"),
+                  BYTES("\0ddict/x"),
+                  BYTES("t")};
+#define HIDDEN (int)(sizeof hidden_keys / sizeof *hidden_keys)
+#define PLAIN  (int)(sizeof plain_keys / sizeof *plain_keys)
+
+static int listed(ddict_t *d, const char *prefix, unsigned flags) {
+    ddict_iter_t *it;
+    const void *key;
+    size_t klen;
+    int n = 0, rc;
+    ok(ddict_iter_open_flags(d, -1, prefix, strlen(prefix), flags, &it, -1));
+    while ((rc = ddict_iter_next(it, &key, &klen)) == 1)
+        n++;
+    ck_assert_int_eq(rc, 0);
+    ddict_iter_close(it);
+    return n;
+}
+
+static int events(ddict_sub_t *sub) {
+    struct ddict_event e;
+    int n = 0;
+    while (ddict_next_event(sub, &e, 300) == 1)
+        n++;
+    return n;
+}
+
+START_TEST(hidden_keys_are_there_and_not_listed) {
+    struct dict x;
+    dict_start(&x, 2, 4, 64 * MIB);
+    ddict_t *d[2] = {dict_attach(&x, 0), dict_attach(&x, 1)};
+    ddict_sub_t *sub[3];
+    ddict_iter_t *it;
+    struct ddict_view v;
+    fails(-EINVAL, ddict_iter_open_flags(d[0], -1, NULL, 0, 2, &it, -1));
+    ok(ddict_subscribe(d[0], NULL, 0, 0, &sub[0], -1));
+    ok(ddict_subscribe(d[0], NULL, 0, DDICT_SUB_HIDDEN, &sub[1], -1));
+    ok(ddict_subscribe(d[0], "sddict.x", 8, 0, &sub[2], -1));
+    for (int i = 0; i < PLAIN; i++)
+        ok(ddict_put(d[0], plain_keys[i].key, plain_keys[i].len, "v", 1, 0, -1));
+    for (int i = 0; i < HIDDEN; i++)
+        for (int twice = 0; twice < 2; twice++)
+            ok(ddict_put(d[1], hidden_keys[i].key, hidden_keys[i].len, "v", 1, 0, -1));
+    ck_assert_int_eq(events(sub[0]), PLAIN);
+    ck_assert_int_eq(events(sub[1]), PLAIN + 2 * HIDDEN);
+    ck_assert_int_eq(events(sub[2]), 2);
+    for (int i = 0; i < 3; i++)
+        ddict_unsubscribe(sub[i]);
+    for (int i = 0; i < 2; i++) {
+        struct ddict_manager_stats *s;
+        uint64_t keys = 0, hidden = 0;
+        ck_assert_int_eq(ddict_len(d[i], -1), PLAIN);
+        ck_assert_int_eq(listed(d[i], "", 0), PLAIN);
+        ck_assert_int_eq(listed(d[i], "", DDICT_ITER_HIDDEN), PLAIN + HIDDEN);
+        ck_assert_int_eq(listed(d[i], "s", 0), 2);
+        ck_assert_int_eq(listed(d[i], "sddict.x", 0), 1);
+        for (int k = 0; k < HIDDEN; k++)
+            ck_assert_int_eq(ddict_contains(d[i], hidden_keys[k].key, hidden_keys[k].len, NULL, -1),
+                             1);
+        int n = ddict_stats(d[i], &s, sizeof *s, -1);
+        for (int m = 0; m < n; m++) {
+            keys += s[m].num_keys;
+            hidden += s[m].hidden_keys;
+        }
+        free(s);
+        ck_assert_uint_eq(keys, PLAIN + HIDDEN);
+        ck_assert_uint_eq(hidden, HIDDEN);
+    }
+    /* as queues: the second value takes the place of the first */
+    for (int i = 0; i < 2; i++)
+        ok(ddict_push(d[i], hidden_keys[0].key, hidden_keys[0].len, "w", 1, 0, 0, -1));
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(ddict_len(d[i % 2], -1), PLAIN);
+        ok(ddict_pop(d[i % 2], hidden_keys[0].key, hidden_keys[0].len, &v, 0, -1));
+        ddict_release(&v);
+    }
+    ok(ddict_del(d[0], hidden_keys[1].key, hidden_keys[1].len, -1));
+    ck_assert_int_eq(ddict_len(d[0], -1), PLAIN);
+    ck_assert_int_eq(listed(d[1], "", DDICT_ITER_HIDDEN), PLAIN + 1);
+    ok(ddict_clear(d[1], -1));
+    ck_assert_int_eq(ddict_len(d[0], -1), 0);
+    ck_assert_int_eq(listed(d[1], "", DDICT_ITER_HIDDEN), 0);
+    ddict_detach(d[0]);
+    ddict_detach(d[1]);
+    dict_stop(&x);
+}
+END_TEST
+
 START_TEST(attach_and_detach_leave_nothing_in_the_process) {
     struct dict x;
     dict_start(&x, 1, 2, 64 * MIB);
@@ -424,6 +525,7 @@ int main(void) {
     tcase_add_test(t, a_view_does_not_change_when_its_key_does);
     tcase_add_test(t, views_outlive_their_handle_and_the_last_one_ends_it);
     tcase_add_test(t, attach_and_detach_leave_nothing_in_the_process);
+    tcase_add_test(t, hidden_keys_are_there_and_not_listed);
     tcase_add_test(t, pieces_are_gathered);
     tcase_add_test(t, info_owner_and_texts_are_there);
     tcase_add_test(t, a_timeout_of_zero_reads_in_place_and_sends_nothing);

@@ -68,7 +68,7 @@ def stored(d, *key):
 
 def keys(d):
     """The items' keys; none of a load may be left."""
-    r = ddict(d, "ls")
+    r = ddict(d, "ls", "-a")
     check(r.code == 0, r)
     lines = r.out.splitlines()
     check(not [k for k in lines if "ddict.load" in k], "a load left its keys: %r" % [k for k in lines if "ddict.load" in k][:5])
@@ -113,7 +113,7 @@ def value(name):
 
 
 def keys_all(d):
-    return ddict(d, "ls").out.splitlines()
+    return ddict(d, "ls", "-a").out.splitlines()
 
 
 def run(tests):

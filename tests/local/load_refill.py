@@ -52,7 +52,7 @@ def dictionary(nodes=3, **kw):
 
 def listed(d):
     """By key as `ddict ls` shows it: its manager and size."""
-    r = ddict(d, "ls", "-l", "--json", node=d.left()[0])
+    r = ddict(d, "ls", "-a", "-l", "--json", node=d.left()[0])
     check(r.code == 0, r)
     return {k["key"]: (k["manager"], k["bytes"]) for k in json.loads(r.out)}
 

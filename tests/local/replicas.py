@@ -448,7 +448,7 @@ def a_node_without_keys_is_lost_and_nobody_waits_for_it():
         wait_for("the loss", lambda: any("node %s is lost" % d.node_name(3) in text for text in d.said()), 20)
         wait_for("that it is known on node 1", lambda: "(lost)" in subprocess.run([command, "stats"], env=d.env(1), stdout=subprocess.PIPE, text=True, timeout=60).stdout, 20)
         watch.append(subprocess.Popen([command, "watch", "--count=1", "--timeout=30"], env=d.env(1), stdout=subprocess.PIPE, text=True))
-        for words in (("stats", "--json"), ("ls",)):
+        for words in (("stats", "--json"), ("ls", "-a")):
             p = subprocess.run([command, *words], env=d.env(1), stdout=subprocess.PIPE, text=True, timeout=10)
             check(p.returncode == 0 and len(p.stdout.splitlines()) >= 1, "ddict %r: %d, %r" % (words, p.returncode, p.stdout))
         code, ms, rest = asked.call("len", ms=8000)

@@ -35,7 +35,7 @@ def fill(d):
 
 def content(d):
     """Every key, with its size, kind and bytes."""
-    listed = json.loads(ddict(d, "ls", "-l", "--json")[0])
+    listed = json.loads(ddict(d, "ls", "-a", "-l", "--json")[0])
     return {e["hex"] + str(e["key_bytes"]): (e["bytes"], e["kind"]) for e in listed}
 
 
@@ -81,11 +81,11 @@ def a_prefix_alone():
             ddict(d, "rm", k)
         ddict(d, "put", "a/1", "newer")
         ddict(d, "restore", "--keep", path)
-        check(sorted(ddict(d, "ls")[0].split()) == ["'a/1'", "'a/2'"] and ddict(d, "get", "a/1")[0] == "newer", ddict(d, "get", "a/1")[0])
+        check(sorted(ddict(d, "ls", "-a")[0].split()) == ["'a/1'", "'a/2'"] and ddict(d, "get", "a/1")[0] == "newer", ddict(d, "get", "a/1")[0])
         ddict(d, "restore", path)
         check(ddict(d, "get", "a/1")[0] == "a/1", "put over")
         ddict(d, "restore", "--prefix", "b", one)
-        check(sorted(ddict(d, "ls")[0].split()) == ["'a/1'", "'a/2'", "'b/1'"], ddict(d, "ls")[0])
+        check(sorted(ddict(d, "ls", "-a")[0].split()) == ["'a/1'", "'a/2'", "'b/1'"], ddict(d, "ls", "-a")[0])
 
 
 def what_is_damaged_is_refused():
@@ -135,7 +135,7 @@ def it_does_not_fit():
         with Dictionary(managers=1, mem="8M") as d:
             err = ddict(d, "restore", path, code=1)[1]
             check("19.1 MiB" in err and "8.0 MiB" in err and "--ddict-mem" in err and "--ddict-spill" in err, err)
-            check(ddict(d, "ls")[0] == "", "something was put")
+            check(ddict(d, "ls", "-a")[0] == "", "something was put")
 
 
 def nothing_is_written_over_and_nothing_stays():
@@ -581,7 +581,7 @@ def jobs_in_a_chain_go_on_from_one_folder():
         text = job("16M", DDICT, "put", "c", "3", code=1)
         check("what was saved before is left as it was" in text, text)
         check(manifest(state) == before, "written over by less")
-        listed = job("64M", DDICT, "ls")
+        listed = job("64M", DDICT, "ls", "-a")
         check("'a'" in listed and "'big'" in listed and "'c'" not in listed, listed)
         check(manifest(state)["items"] == 2, "with words of our own: %r" % manifest(state))
 

@@ -119,6 +119,36 @@ class Sets(DictTest):
         self.d["ddict.set", "z", "keys", 0] = b""  # is none
         self.assertEqual(ddict.sets(self.d), ["a", "z"])
 
+    def test_the_description_is_hidden(self):
+        self.tree()
+        load = lambda: ddict.load(self.folder, set="t", prefix="p/", d=self.d, here=True)
+        with self.d.subscribe(timeout=60) as events, self.d.subscribe(hidden=True, there=True) as all_events:
+            s = load()
+            seen = {next(events).key for _ in range(6)}
+            self.assertIsNone(events.next_event(0.3))
+            self.assertIn(("ddict.set", "t"), iter(lambda: next(all_events).key, None))
+        items = set(s.keys)
+        self.assertEqual((len(self.d), set(self.d), seen), (6, items, items))
+        self.assertEqual((len(list(self.d.values())), set(dict(self.d.items())), set(self.d.copy())), (6, items, items))
+        self.assertEqual({k for k in self.d.keys(hidden=True) if k not in items}, set(self.d.keys(("ddict.set",))))
+        self.assertGreater(len(set(self.d.keys(("ddict.set",)))), 1)
+        self.assertEqual(set(self.d.keys("p/")), items)
+        self.assertEqual(dict(self.d.items(prefix="p/", hidden=True)), dict(self.d.items()))
+        self.assertEqual(sorted(self.d.values(prefix="p/")), sorted(self.d.values()))
+        self.assertIn(("ddict.set", "t"), self.d)
+        self.assertEqual(sum(m["num_keys"] - m["hidden_keys"] for m in self.d.stats), 6)
+        queue = ddict.Queue("q", d=self.d)
+        queue.put(1)
+        self.assertEqual((len(self.d), [k for k in self.d if k not in items]), (6, []))
+        self.d["p"] = 1
+        self.d.clear(prefix="p/")  # the items alone
+        self.assertEqual((list(self.d), ddict.sets(self.d), len(queue)), (["p"], ["t"], 1))
+        self.assertEqual(self.d.popitem(), ("p", 1))
+        self.assertRaises(KeyError, self.d.popitem)
+        load()
+        self.d.clear()  # their description goes with them
+        self.assertEqual((list(self.d.keys(hidden=True)), ddict.sets(self.d), len(queue)), ([], [], 0))
+
     def test_once_and_again(self):
         self.tree()
         load = lambda **words: ddict.load(self.folder, set="t", d=self.d, here=True, **words)
@@ -235,7 +265,7 @@ class Sets(DictTest):
         code = "import ddict, sys; s = ddict.load(sys.argv[1], set='t', here=True); print(len(s), ddict.sets(), ddict.open_set('t').counts, ddict.save(sys.argv[2])['items'])"
         with python(code, self.folder, self.path("saved"), environment=self.dictionary.environment(), stdout=subprocess.PIPE) as p:
             out = p.communicate(timeout=60)[0].decode()
-        self.assertEqual((p.returncode, out), (0, f"6 ['t'] [3, 3] {len(self.d)}\n"))
+        self.assertEqual((p.returncode, out), (0, f"6 ['t'] [3, 3] {len(list(self.d.keys(hidden=True)))}\n"))
 
 
 if __name__ == "__main__":

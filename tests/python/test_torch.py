@@ -167,7 +167,7 @@ class Plain(DictTest):
         self.d["ddict.not"] = 1
         data = DDictDataset(self.d, keys=[("x", i) for i in range(9, 0, -2)], transform=str)
         self.assertEqual((len(data), list(data), data[0]), (5, ["81", "49", "25", "9", "1"], "81"))
-        self.assertEqual(sorted(DDictDataset(self.d)), sorted([1, *(i * i for i in range(50))]))
+        self.assertEqual(sorted(DDictDataset(self.d)), sorted(i * i for i in range(50)))
         self.assertEqual(list(DDictDataset(self.d)), list(DDictDataset(self.d)))
         self.assertRaises(ValueError, data.stop)
         self.assertRaises(KeyError, DDictDataset(self.d, keys=["absent"]).__getitem__, 0)
@@ -228,15 +228,15 @@ class Plain(DictTest):
             self.assertEqual({s[1:] for s in said}, {(COUNT, COUNT * (COUNT - 1))})
             looks = os.path.getsize(log.name) - COUNT  # each looks at four samples; who puts first does so twice
             self.assertTrue(4 * 4 <= looks <= 2 * 4 * 4, looks)
-        self.assertEqual([k for k in self.d if type(k) is tuple], [("ddict.set", "together")])
-        self.assertEqual(len(self.d), COUNT + 1)
+        self.assertEqual([k for k in self.d.keys(hidden=True) if type(k) is tuple], [("ddict.set", "together")])
+        self.assertEqual((len(self.d), len(list(self.d.keys(hidden=True)))), (COUNT, COUNT + 1))
 
     def test_others_take_over_from_one_that_died(self):
         said, codes = self.processes([Numbers(die=10), Numbers(), Numbers(die=200), Numbers()], timeout=1)
         self.assertEqual({s[1:] for s in said}, {(COUNT, COUNT * (COUNT - 1))})
         self.assertEqual((codes[1], codes[3]), (0, 0))
         self.assertLessEqual(set(codes), {0, -signal.SIGKILL})
-        self.assertEqual(len(self.d), COUNT + 1)
+        self.assertEqual((len(self.d), len(list(self.d.keys(hidden=True)))), (COUNT, COUNT + 1))
 
     def test_a_bad_sample_fails_all_and_leaves_no_set(self):
         from ddict.torch import DDictDataset
@@ -245,7 +245,7 @@ class Plain(DictTest):
         self.assertRaises(KeyError, DDictDataset, "together", d=self.d)
         self.assertEqual(list(self.d), [])
         self.assertEqual(len(DDictDataset(Numbers(), name="together", d=self.d)), COUNT)
-        self.assertEqual(len(self.d), COUNT + 1)
+        self.assertEqual((len(self.d), len(list(self.d.keys(hidden=True)))), (COUNT, COUNT + 1))
 
     def test_what_cannot_be_indexed_is_put_by_the_first(self):
         from ddict.torch import DDictDataset
@@ -259,7 +259,7 @@ class Plain(DictTest):
         for data in (a, b, again):
             data.stop()
             data.stop()
-        self.assertEqual(list(self.d), [("ddict.set", "empty")])
+        self.assertEqual(list(self.d.keys(hidden=True)), [("ddict.set", "empty")])
 
     def test_a_set_as_ddict_load_writes_it(self):
         import json

@@ -57,8 +57,8 @@ static void header(void) {
     F(arena_header, populated), F(arena_header, segments), F(arena_header, heap_top);
     F(arena_header, cached_items), F(arena_header, cached_bytes), F(arena_header, spill_top);
     F(arena_header, spill_ready), F(arena_header, spill_used), F(arena_header, spill_items);
-    F(arena_header, spilled_bytes), F(arena_header, hidden), F(arena_header, intent);
-    F(arena_header, op);
+    F(arena_header, spilled_bytes), F(arena_header, hidden), F(arena_header, hidden_keys);
+    F(arena_header, intent), F(arena_header, op);
     END(arena_header);
     F(intent, place), F(intent, new_word), F(intent, hidden_place), F(intent, hidden_word);
     F(intent, hidden_hash), F(intent, hidden_version), F(intent, open);

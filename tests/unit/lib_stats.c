@@ -82,6 +82,7 @@ START_TEST(a_message_of_another_version_gives_what_both_know) {
     memset(here.wire, 0, sizeof here.wire);
     here.restarts = 0;
     here.copies = 0;
+    here.hidden_keys = 0;
     ck_assert_mem_eq(&got, &here, sizeof got);
     sent.s.bytes = offsetof(struct manager_stats, numa_node);
     ck_assert_int_eq(stats_read(&got, &sent, sent.s.bytes), 0);

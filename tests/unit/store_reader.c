@@ -95,6 +95,22 @@ START_TEST(the_lease_names_the_item_and_this_arena) {
 }
 END_TEST
 
+/* The bit of its word that says so is no part of where it is: else the lease would hold nothing. */
+START_TEST(the_lease_of_a_hidden_key_names_its_item) {
+    static const char key[] = "sddict.lock";
+    uint64_t *slot = &box.page->slot[8], h = hash_of(key, sizeof key - 1);
+    struct found f;
+    ck_assert_int_eq(put_bytes(key, sizeof key - 1, 100, 1, STORE_ANY), 0);
+    ck_assert_int_eq(reader_find(&box.view, h, key, sizeof key - 1, slot, &f), 0);
+    ck_assert_ptr_eq(f.item, (const uint8_t *)box.view.header + f.off);
+    ck_assert_uint_eq(*slot, LEASE_WORD(7, f.off));
+    reader_release(slot);
+    ck_assert(find_fast(&box.view, h, key, sizeof key - 1, slot, &f));
+    ck_assert_uint_eq(*slot, LEASE_WORD(7, f.off));
+    reader_release(slot);
+}
+END_TEST
+
 START_TEST(while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move) {
     for (uint64_t k = 0; k < 50; k++)
         put(k, 10, k);
@@ -267,6 +283,7 @@ END_TEST
 
 UNIT_MAIN_WITH("store_reader", before, after, short_keys_are_compared_whole,
                SSE2_TESTS the_lease_names_the_item_and_this_arena,
+               the_lease_of_a_hidden_key_names_its_item,
                while_a_segment_splits_the_key_is_found_on_both_sides_of_the_move,
                a_key_of_the_lower_half_is_not_sought_in_the_sibling,
                a_word_that_swings_for_ever_is_given_up_or_read_whole,

@@ -45,6 +45,40 @@ START_TEST(all_keys_and_figures_are_the_same_afterwards) {
 }
 END_TEST
 
+START_TEST(hidden_keys_are_counted_apart_in_every_life) {
+    char key[32];
+    for (int i = 0; i < 3000; i++) {
+        int n = snprintf(key, sizeof key, i % 3 ? "sddict.%d" : "sddict%d", i);
+        ck_assert_int_eq(put_bytes(key, (uint32_t)n, 100, 1, STORE_ANY), 0);
+        ck_assert_int_eq(put_bytes(key, (uint32_t)n, 200, 2, STORE_ANY), 0);
+    }
+    struct store_ref ref, next;
+    ck_assert_int_eq(store_reserve(box.s, "sddict.1", 8, 10, 0, &ref), 0);
+    ck_assert_int_eq(store_queue_push(box.s, &ref), 0);
+    for (int life = 0; life < 3; life++) {
+        ck_assert_uint_eq(box.s->header->num_keys, 1000);
+        ck_assert_uint_eq(box.s->header->hidden_keys, 2000);
+        ck_assert_uint_eq(stats().num_keys, 3000);
+        ck_assert_uint_eq(stats().hidden_keys, 2000);
+        if (life == 0) {
+            ck_assert_int_eq(store_pop(box.s, "sddict.1", 8, &ref, &next), 0);
+            ck_assert_ptr_nonnull(next.item);
+            store_unpin(box.s, ref.off);
+        }
+        box_reopen();
+    }
+    ck_assert_int_eq(store_remove(box.s, "sddict.1", 8, NULL), 0);
+    ck_assert_int_eq(store_remove(box.s, "sddict0", 7, NULL), 0);
+    box_reopen();
+    ck_assert_uint_eq(box.s->header->num_keys, 999);
+    ck_assert_uint_eq(box.s->header->hidden_keys, 1999);
+    ck_assert_int_eq(store_clear(box.s), 0);
+    ck_assert_uint_eq(box.s->header->hidden_keys, 0);
+    box_reopen();
+    ck_assert_uint_eq(box.s->header->num_keys + box.s->header->hidden_keys, 0);
+}
+END_TEST
+
 START_TEST(work_goes_on_for_many_managers) {
     uint64_t rng = 4;
     int8_t there[2000] = {0};
@@ -345,8 +379,8 @@ START_TEST(an_arena_that_was_never_served_opens_like_a_new_one) {
 END_TEST
 
 UNIT_MAIN_WITH("store_rebuild", before, after, all_keys_and_figures_are_the_same_afterwards,
-               work_goes_on_for_many_managers, blocks_that_were_being_filled_are_free,
-               what_clients_hold_stays_until_they_let_go, what_was_popped_and_not_read_is_kept,
-               blocks_that_were_filled_can_be_reserved_again,
+               hidden_keys_are_counted_apart_in_every_life, work_goes_on_for_many_managers,
+               blocks_that_were_being_filled_are_free, what_clients_hold_stays_until_they_let_go,
+               what_was_popped_and_not_read_is_kept, blocks_that_were_filled_can_be_reserved_again,
                half_written_page_map_entries_are_free_pages, holes_are_still_holes,
                a_damaged_arena_is_refused, an_arena_that_was_never_served_opens_like_a_new_one)

@@ -35,9 +35,8 @@ _CHUNK_KEYS = 64        # values that iteration fetches at once: enough to hide 
 _CHUNK_BYTES = 8 << 20  # limit of their total size, once their size is known
 
 
-def _pairs(d):
-    """The (key, value) pairs of d; keys that are removed meanwhile are left out."""
-    keys = iter(d)
+def _pairs(d, keys):
+    """The (key, value) pairs of these keys of d; keys that are removed meanwhile are left out."""
     room = 4
     while True:
         chunk = list(islice(keys, room))
@@ -82,14 +81,14 @@ class _Items(ItemsView, _Mapping):
     __slots__ = ()
 
     def __iter__(self):
-        return _pairs(self._mapping)
+        return _pairs(self._mapping, iter(self._mapping))
 
 
 class _Values(ValuesView, _Mapping):
     __slots__ = ()
 
     def __iter__(self):
-        return (value for _, value in _pairs(self._mapping))
+        return (value for _, value in _pairs(self._mapping, iter(self._mapping)))
 
     def __contains__(self, value):
         return any(v is value or v == value for v in self)
@@ -113,22 +112,24 @@ class DDict(_ddict.Handle, MutableMapping):
         cls, given = super().__reduce__()
         return _again, (cls, *given, self._node)
 
-    def keys(self, prefix=None):
-        """keys(prefix=None) -- the keys, as a live view; with a prefix an iterator over the keys that begin with it
+    def keys(self, prefix=None, *, hidden=False):
+        """keys(prefix=None, *, hidden=False) -- the keys, as a live view; with a prefix or hidden an iterator over the keys
 
-        A str or bytes prefix selects keys of that type, a tuple selects tuples that begin with these parts. The managers do the selection.
+        A str or bytes prefix selects keys of that type, a tuple selects tuples that begin with these parts. The managers do the selection. hidden: also
+        the keys of the project's own bookkeeping, which begin with "ddict." or are tuples that begin with such a str (sets, queues, results). As dot
+        files they are there for who names them, also as a prefix, and are in neither len(d) nor iteration.
         """
-        return _Keys(self) if prefix is None else self._keys(prefix)
+        return _Keys(self) if prefix is None and not hidden else self._keys(prefix, hidden, -1)
 
-    def subscribe(self, prefix=None, *, dels=False, values=True, there=False, timeout=None):
-        """subscribe(prefix=None, *, dels=False, values=True, there=False, timeout=None) -- an iterator over events of keys with the prefix
+    def subscribe(self, prefix=None, *, dels=False, values=True, there=False, hidden=False, timeout=None):
+        """subscribe(prefix=None, *, dels=False, values=True, there=False, hidden=False, timeout=None) -- an iterator over events of keys with the prefix
 
         Every put that begins after this call has returned gives a ddict.Event with .key and .value; events of one manager's keys are in order. prefix as in keys();
-        None: all keys. dels: events of removed keys, too. values: events carry small values. there: first an event for each present key. timeout: seconds without an
+        None: all keys. dels: events of removed keys, too. values: events carry small values. there: first an event for each present key. hidden: as in keys(). timeout: seconds without an
         event after which iteration raises ddict.TimeoutError. Writers do not wait for subscribers: one that does not read for long gets an event of kind "missed",
         and has to list the keys again.
         """
-        return _subscribe(self, prefix, dels=dels, values=values, there=there, timeout=timeout)
+        return _subscribe(self, prefix, dels=dels, values=values, there=there, hidden=hidden, timeout=timeout)
 
     def wait_for_prefix(self, prefix, n=1, timeout=None):
         """wait_for_prefix(prefix, n=1, timeout=None) -- wait until n keys have the prefix; the set of these keys
@@ -137,13 +138,26 @@ class DDict(_ddict.Handle, MutableMapping):
         """
         return _wait_for_prefix(self, prefix, n, timeout)
 
-    def values(self):
-        """values() -- the values, as a live view"""
-        return _Values(self)
+    def values(self, *, prefix=None, hidden=False):
+        """values(*, prefix=None, hidden=False) -- the values, as a live view; with a prefix or hidden an iterator over those of keys()"""
+        return _Values(self) if prefix is None and not hidden else (value for _, value in _pairs(self, self._keys(prefix, hidden, -1)))
 
-    def items(self):
-        """items() -- the (key, value) pairs, as a live view"""
-        return _Items(self)
+    def items(self, *, prefix=None, hidden=False):
+        """items(*, prefix=None, hidden=False) -- the (key, value) pairs, as a live view; with a prefix or hidden an iterator over those of keys()"""
+        return _Items(self) if prefix is None and not hidden else _pairs(self, self._keys(prefix, hidden, -1))
+
+    def clear(self, *, prefix=None):
+        """clear(*, prefix=None) -- remove all keys, manager by manager; hidden keys, too, because they describe what is removed
+
+        With a prefix: the keys that keys(prefix) gives, one after another. Those that are put meanwhile may stay.
+        """
+        if prefix is None:
+            return super().clear()
+        for key in self._keys(prefix, False, -1):
+            try:
+                del self[key]
+            except KeyError:  # another process was faster
+                pass
 
     def popitem(self):
         """popitem() -- remove some key and return (key, last value); KeyError when empty. A value that cannot be unpickled here stays, as with pop()"""

@@ -78,8 +78,8 @@ class Subscription:
         self.close()
 
 
-def subscribe(d, prefix=None, *, dels=False, values=True, there=False, timeout=None):
-    return Subscription(d, prefix, (1 if dels else 0) | (2 if values else 0) | (4 if there else 0), timeout)
+def subscribe(d, prefix=None, *, dels=False, values=True, there=False, hidden=False, timeout=None):
+    return Subscription(d, prefix, (1 if dels else 0) | (2 if values else 0) | (4 if there else 0) | (8 if hidden else 0), timeout)
 
 
 def wait_for_prefix(d, prefix, n=1, timeout=None):

@@ -180,7 +180,7 @@ def _attached(d):
 
 def sets(d=None):
     """sets(d=None) -- the names of the sets in the dictionary, sorted; d: None for the job's"""
-    return sorted(key[1] for key in _attached(d) if type(key) is tuple and len(key) == 2 and key[0] == "ddict.set")
+    return sorted(key[1] for key in _attached(d).keys(("ddict.set",)) if type(key) is tuple and len(key) == 2)
 
 
 def open_set(name, d=None):

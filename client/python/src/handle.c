@@ -211,10 +211,10 @@ static PyMethodDef handle_methods[] = {
     {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None -> the value; or KeyError */
     {"_queued", queue_size, METH_O, NULL},
     {"_gather", METHOD(many_gather), FAST, NULL},
-    {"_keys", iter_prefix, METH_O, NULL},
+    {"_keys", METHOD(iter_keys), FAST, NULL},    /* prefix or None, hidden, manager */
     {"_subscribe", METHOD(sub_new), FAST, NULL}, /* prefix, flags */
     {"clear", mapping_clear, METH_NOARGS,
-     "clear($self, /)\n--\n\nRemove all keys, manager by manager."},
+     "clear($self, /)\n--\n\nRemove all keys, manager by manager; hidden ones, too."},
     {"freeze", freeze_freeze, METH_NOARGS,
      "freeze($self, /)\n--\n\nMake the whole dictionary read-only, for all its processes: writes "
      "raise ddict.FrozenError until unfreeze(). Values of other nodes that are read "

@@ -28,7 +28,8 @@ struct iter {
 
 static PyTypeObject *iter_type;
 
-static PyObject *iter_make(PyObject *handle, const struct key *prefix) {
+static PyObject *iter_make(PyObject *handle, const struct key *prefix, int manager,
+                           unsigned flags) {
     struct handle *h = (struct handle *)handle;
     struct iter *i;
     int rc;
@@ -53,8 +54,9 @@ static PyObject *iter_make(PyObject *handle, const struct key *prefix) {
         Py_DECREF(i);
         return PyErr_NoMemory();
     }
-    Py_BEGIN_ALLOW_THREADS rc = ddict_iter_open_prefix(
-        h->d, -1, prefix ? prefix->data : NULL, prefix ? prefix->len : 0, &i->it, h->timeout_ms);
+    Py_BEGIN_ALLOW_THREADS rc =
+        ddict_iter_open_flags(h->d, manager, prefix ? prefix->data : NULL, prefix ? prefix->len : 0,
+                              flags, &i->it, h->timeout_ms);
     Py_END_ALLOW_THREADS if (rc == 0) return (PyObject *)i;
     i->it = NULL;
     Py_DECREF(i);
@@ -62,16 +64,29 @@ static PyObject *iter_make(PyObject *handle, const struct key *prefix) {
 }
 
 PyObject *iter_new(PyObject *handle) {
-    return iter_make(handle, NULL);
+    return iter_make(handle, NULL, -1, 0);
 }
 
-PyObject *iter_prefix(PyObject *handle, PyObject *prefix) {
+/* prefix (None: none), whether hidden keys, too, and manager as of ddict_iter_open() */
+PyObject *iter_keys(PyObject *handle, PyObject *const *args, Py_ssize_t n) {
     PyObject *i;
     struct key k;
+    long manager;
+    int hidden;
 
-    if (prefix_encode(&k, prefix) < 0)
+    if (n != 3) {
+        PyErr_SetString(PyExc_TypeError, "_keys() takes a prefix, hidden and a manager");
         return NULL;
-    i = iter_make(handle, &k);
+    }
+    hidden = PyObject_IsTrue(args[1]);
+    manager = hidden < 0 ? -1 : PyLong_AsLong(args[2]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (args[0] == Py_None)
+        return iter_make(handle, NULL, (int)manager, hidden ? DDICT_ITER_HIDDEN : 0);
+    if (prefix_encode(&k, args[0]) < 0)
+        return NULL;
+    i = iter_make(handle, &k, (int)manager, hidden ? DDICT_ITER_HIDDEN : 0);
     key_clear(&k);
     return i;
 }

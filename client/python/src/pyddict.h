@@ -281,7 +281,7 @@ LOCAL PyObject *place_new(PyObject *self, PyObject *args);
 
 LOCAL int iter_init(void);
 LOCAL PyObject *iter_new(PyObject *handle);
-LOCAL PyObject *iter_prefix(PyObject *handle, PyObject *prefix);
+LOCAL PyObject *iter_keys(PyObject *handle, PyObject *const *args, Py_ssize_t n);
 
 LOCAL PyObject *stats_get(PyObject *self, void *unused);
 LOCAL PyObject *info_get(PyObject *self, void *unused);

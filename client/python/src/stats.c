@@ -72,6 +72,7 @@ static const struct field fields[] = {
     F(turn_max_us, 'u'),
     F(restarts, 'u'),
     F(copies, 'u'),
+    F(hidden_keys, 'u'),
 };
 
 /* Takes the reference to value, which may be NULL. */

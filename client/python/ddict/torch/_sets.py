@@ -91,7 +91,7 @@ def find(d: Any, name: str) -> Optional[Dict[str, Any]]:
 
 def names(d: Any) -> List[str]:
     """The names of all sets, sorted"""
-    return sorted(k[1] for k in d if type(k) is tuple and len(k) == 2 and k[0] == MARK)
+    return sorted(k[1] for k in d.keys((MARK,)) if type(k) is tuple and len(k) == 2)
 
 
 def keys_of(d: Any, found: Dict[str, Any]) -> Any:

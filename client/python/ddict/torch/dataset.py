@@ -196,7 +196,7 @@ def _asked_for_collate(dataset: DDictDataset) -> bool:
 
 def _plain_keys(d: DDict) -> Iterator[Any]:
     for key in d:
-        if not (type(key) is tuple and key and type(key[0]) is str and key[0].startswith("ddict.")) and not isinstance(key, RawKey):
+        if not isinstance(key, RawKey):
             yield key
 
 
