@@ -16,6 +16,10 @@
  * (ddict_owner()), which holds its value. Processes read values of managers on their own node in
  * place; values of other nodes come through a manager of this node.
  *
+ * TAGS. Keys that share a tag are on one manager: the bytes between the first '{' of a key and the
+ * first '}' behind it, if there are any, say where it is, as in Redis Cluster. "{w7}/weights" and
+ * "{w7}/state" are together, and so are all keys with that tag, which should be few.
+ *
  * HIDDEN KEYS. Under some keys the project keeps what it must know itself: the descriptions of data
  * sets, queues of the Python binding, results on their way to files. As files whose names begin
  * with a dot they are there for who names them, and are not listed: ddict_len() does not count

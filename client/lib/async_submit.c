@@ -94,7 +94,7 @@ static int async_op_request(struct session *s, struct async_op *op, unsigned own
 
 static int async_op_start(struct ddict_async *q, struct session *s, struct ddict_op *o) {
     uint64_t h = key_hash(o->key, o->klen);
-    unsigned owner = deal_owner(&s->deal, h);
+    unsigned owner = deal_owner(&s->deal, o->key, o->klen, h);
     int rc = async_op_try_local(s, o, owner, h);
     if (rc != -EINPROGRESS)
         return rc;

@@ -170,7 +170,7 @@ unsigned ddict_owner(ddict_t *d, const void *key, size_t klen) {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     if (!s && handle_revive(d, &s, -1) < 0)
         return 0;
-    return deal_owner(&s->deal, key_hash(key, klen));
+    return deal_owner(&s->deal, key, klen, key_hash(key, klen));
 }
 
 unsigned ddict_keyed_nodes(ddict_t *d) {

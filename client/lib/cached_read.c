@@ -28,12 +28,14 @@ static void cached_count(struct lease_thread *t, struct node_manager *m, const s
 }
 
 /* The proxy, if what it has may be read in place. */
-static struct node_manager *cache_readable(struct session *s, uint64_t h) {
-    return status_page_reads(s->status_page) ? session_cache(s, h) : NULL;
+static struct node_manager *cache_readable(struct session *s, const void *key, size_t klen,
+                                           uint64_t h) {
+    return status_page_reads(s->status_page) ? session_cache(s, deal_owner(&s->deal, key, klen, h))
+                                             : NULL;
 }
 
 int cached_view(struct session *s, uint64_t h, const void *key, size_t klen, struct ddict_view *v) {
-    struct node_manager *m = cache_readable(s, h);
+    struct node_manager *m = cache_readable(s, key, klen, h);
     struct lease_thread *t = m ? lease_thread(s) : NULL;
     struct found f;
     uint32_t n;
@@ -47,13 +49,12 @@ int cached_view(struct session *s, uint64_t h, const void *key, size_t klen, str
     cached_count(t, m, &f);
     view_set(v, s, &f);
     v->slot_ = n;
-    v->version &= ~ITEM_CACHED;
     return 0;
 }
 
 int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
                 size_t *vlen, unsigned *tag) {
-    struct node_manager *m = cache_readable(s, h);
+    struct node_manager *m = cache_readable(s, key, klen, h);
     struct lease_thread *t = m ? lease_thread(s) : NULL;
     struct found f;
     if (!t || !t->scratch || reader_find(&m->arena, h, key, klen, t->scratch, &f) < 0)
@@ -72,7 +73,7 @@ int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, voi
 }
 
 int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, size_t *vlen) {
-    struct node_manager *m = cache_readable(s, h);
+    struct node_manager *m = cache_readable(s, key, klen, h);
     struct lease_thread *t = m ? lease_thread(s) : NULL;
     struct found f;
     if (!t || !t->scratch || reader_find(&m->arena, h, key, klen, t->scratch, &f) < 0)

@@ -6,9 +6,9 @@
 
 #include "local_read.h"
 
-/* The proxy of a key of another node, if it may have the value; else NULL. */
-static inline struct node_manager *session_cache(struct session *s, uint64_t h) {
-    struct node_manager *m = s->route_of[deal_owner(&s->deal, h)];
+/* The proxy of a manager of another node, if it may have values of its keys; else NULL. */
+static inline struct node_manager *session_cache(struct session *s, unsigned owner) {
+    struct node_manager *m = s->route_of[owner];
     /* Acquire pairs with store_freeze(). A reader that still sees FROZEN after the unfreeze finds
      * nothing in the index. */
     return FREEZE_STATE(__atomic_load_n(&m->arena.header->freeze, __ATOMIC_ACQUIRE)) ==

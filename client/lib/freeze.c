@@ -87,7 +87,7 @@ ssize_t ddict_prefetch(ddict_t *d, const struct iovec *keys, size_t n, int timeo
         struct node_manager *m = &a.s->local[l];
         for (size_t i = 0; rc == 0 && i < n; i++) {
             uint64_t h = key_hash(keys[i].iov_base, keys[i].iov_len);
-            unsigned owner = deal_owner(&a.s->deal, h);
+            unsigned owner = deal_owner(&a.s->deal, keys[i].iov_base, keys[i].iov_len, h);
             if (!session_local(a.s, owner) && session_route(a.s, owner) == m)
                 rc = ahead_add(&a, m, &keys[i]);
         }

@@ -34,6 +34,8 @@ static inline bool fast_begin(struct fast *f, ddict_t *d, const void *key, size_
         unlikely(!status_page_reads(t->status_page)))
         return false;
     f->h = key_hash(key, klen);
+    /* Not the owner of a key with a tag (deal.h): that manager has no such key, or keeps a value of
+     * it while the dictionary is frozen. */
     f->m = t->local_owner[hash_owner_of(f->h, t->owners)];
     return likely(f->m != NULL);
 }
@@ -260,7 +262,8 @@ static int view_slow(const struct target *t, struct node_manager *m, int rc, str
 
 int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int rc,
                 struct ddict_view *v, unsigned flags, struct call_deadline *w) {
-    struct target t = {.s = s, .h = h, .owner = deal_owner(&s->deal, h), .key = key, .klen = klen};
+    struct target t = {
+        .s = s, .h = h, .owner = deal_owner(&s->deal, key, klen, h), .key = key, .klen = klen};
     return view_slow(&t, session_local(s, t.owner), rc, v, flags, w);
 }
 

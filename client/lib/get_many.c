@@ -44,6 +44,10 @@ static int no_time_to_ask(void) {
 
 /* --- values of other nodes --- */
 
+static unsigned want_owner(const struct get_call *c, uint32_t i) {
+    return deal_owner(&c->s->deal, c->want[i].key, c->want[i].klen, c->hash[i]);
+}
+
 static void silent_note(struct get_call *c, unsigned owner) {
     if (c->flags & DDICT_WAIT)
         return;
@@ -57,11 +61,10 @@ static void silent_note(struct get_call *c, unsigned owner) {
  * 1 and send nothing. */
 static int remote_ask(struct get_call *c, struct node_manager *m, uint32_t i, bool skips) {
     struct ddict_want *w = &c->want[i];
-    struct outgoing out = {.head = {.type = MSG_GET,
-                                    .key_len = (uint32_t)w->klen,
-                                    .manager = deal_owner(&c->s->deal, c->hash[i])},
-                           .key = w->key,
-                           .skips = skips};
+    struct outgoing out = {
+        .head = {.type = MSG_GET, .key_len = (uint32_t)w->klen, .manager = want_owner(c, i)},
+        .key = w->key,
+        .skips = skips};
     if (c->r[i].slot)
         out.head.flags = MSGF_VIEW;
     if (c->flags & DDICT_WAIT) {
@@ -73,7 +76,7 @@ static int remote_ask(struct get_call *c, struct node_manager *m, uint32_t i, bo
 
 static int remote_send(struct get_call *c, uint32_t i) {
     struct ddict_want *w = &c->want[i];
-    unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
+    unsigned owner = want_owner(c, i);
     struct node_manager *m = session_route(c->s, owner);
     struct request *r = &c->r[i];
     memset(r, 0, sizeof *r);
@@ -98,7 +101,7 @@ static int remote_prepare(struct get_call *c) {
 
 static void remote_collect(struct get_call *c, uint32_t i) {
     struct ddict_want *w = &c->want[i];
-    unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
+    unsigned owner = want_owner(c, i);
     struct node_manager *m = session_route(c->s, owner);
     bool waits = c->flags & DDICT_WAIT;
     int rc;
@@ -211,7 +214,7 @@ static __attribute__((noinline)) int remote_begin(struct get_call *c, uint32_t i
         *rc = no_time_to_ask();
     if (*rc == 0)
         *rc = remote_prepare(c);
-    unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
+    unsigned owner = want_owner(c, i);
     if (*rc == 0 && c->silent && c->silent[owner])
         return c->want[i].status =
                    dd_error(-ETIMEDOUT, "manager %u has not answered in time", owner);
@@ -233,7 +236,7 @@ static uint32_t remote_resume(struct get_call *c) {
         struct ddict_want *w = &c->want[i];
         if (c->local[i] || w->status != -EINPROGRESS)
             continue;
-        unsigned owner = deal_owner(&c->s->deal, c->hash[i]);
+        unsigned owner = want_owner(c, i);
         struct node_manager *m = session_route(c->s, owner);
         c->r[i].need = 0;
         int rc = remote_ask(c, m, i, false);
@@ -307,14 +310,15 @@ static __attribute__((flatten)) uint32_t wants_begin(struct get_call *c, uint32_
             continue;
         }
         uint64_t h = c->hash[i] = want_hash(w);
-        struct node_manager *m = session_local(c->s, deal_owner(&c->s->deal, h));
+        unsigned owner = deal_owner(&c->s->deal, w->key, w->klen, h);
+        struct node_manager *m = session_local(c->s, owner);
         w->status = -EINPROGRESS;
         c->local[i] = m;
         if (likely(m != NULL)) {
             __builtin_prefetch(find_bucket(&m->arena, find_segment(&m->arena, h), h));
             continue;
         }
-        if (session_cache(c->s, h) && cached_view(c->s, h, w->key, w->klen, &w->view) == 0) {
+        if (session_cache(c->s, owner) && cached_view(c->s, h, w->key, w->klen, &w->view) == 0) {
             w->status = 0;
             c->found++;
             continue;

@@ -9,7 +9,7 @@
 static inline void view_set(struct ddict_view *v, struct session *s, const struct found *f) {
     v->data = f->value;
     v->len = f->val_len;
-    v->version = f->item->version;
+    v->version = f->item->version & ~ITEM_CACHED; /* the proxy may have found it (get.c) */
     v->tag = f->item->tag;
     v->kind_ = 1;
     v->owner_ = s;

@@ -123,7 +123,7 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
     if (rc < 0 || (rc = key_check(klen)) < 0)
         return rc;
     uint64_t h = key_hash(key, klen);
-    unsigned owner = deal_owner(&s->deal, h);
+    unsigned owner = deal_owner(&s->deal, key, klen, h);
     uint64_t most =
         (s->spill_bytes > s->total_bytes ? s->spill_bytes : s->total_bytes) / s->deal.owners;
     if (vlen > most || vlen > DD_LANE_AREA)

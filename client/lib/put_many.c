@@ -70,7 +70,7 @@ static int pair_lane(struct put_call *c, uint32_t i) {
     if (p->status < 0)
         return -1;
     uint64_t h = key_hash(p->key, p->klen);
-    c->owner[i] = deal_owner(&c->s->deal, h);
+    c->owner[i] = deal_owner(&c->s->deal, p->key, p->klen, h);
     return (int)(session_route(c->s, c->owner[i]) - c->s->local);
 }
 

@@ -33,7 +33,7 @@ static inline int target_init(struct target *t, ddict_t *d, const void *key, siz
     if (unlikely(rc < 0) || unlikely((rc = key_check(klen)) < 0))
         return rc;
     t->h = key_hash(key, klen);
-    t->owner = deal_owner(&t->s->deal, t->h);
+    t->owner = deal_owner(&t->s->deal, key, klen, t->h);
     t->key = key;
     t->klen = klen;
     return 0;

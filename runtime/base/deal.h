@@ -14,6 +14,7 @@
 #define DDICT_BASE_DEAL_H
 
 #include "hash.h"
+#include "hidden_key.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,9 +43,36 @@ static inline bool deal_owns(const struct deal *s, uint32_t manager) {
 static inline uint32_t deal_nth(const struct deal *s, uint32_t manager) {
     return manager / s->nodes * s->keyed + manager % s->nodes;
 }
-/* The manager that owns a hash. */
-static inline uint32_t deal_owner(const struct deal *s, uint64_t h) {
-    uint32_t nth = hash_owner(h, s->owners);
+/*
+ * Keys that share a tag share a manager: the bytes between the first '{' and the first '}' behind it,
+ * if there are any, are hashed in place of the key, as in Redis Cluster ("hash tags" of its
+ * specification). Hidden keys have no tag: the copies of a description are to be on several nodes.
+ */
+static __attribute__((noinline, unused)) uint64_t tag_hash(const void *key, size_t len,
+                                                           uint64_t h) {
+    const uint8_t *from = memchr(key, '{', len), *end = (const uint8_t *)key + len;
+    const uint8_t *to = from ? memchr(from, '}', (size_t)(end - from)) : NULL;
+    if (!to || to == from + 1 || key_is_hidden(key, len))
+        return h;
+    return key_hash(from + 1, (size_t)(to - from) - 1);
+}
+/* Whether one of the eight bytes is '{'. */
+static inline uint64_t has_brace(const void *at) {
+    uint64_t x;
+    memcpy(&x, at, sizeof x);
+    x ^= 0x7b7b7b7b7b7b7b7bull;
+    return (x - 0x0101010101010101ull) & ~x & 0x8080808080808080ull;
+}
+/* The hash by which the owner of a key is found; h: the key's own. */
+static inline uint64_t owner_hash(const void *key, size_t len, uint64_t h) {
+    if (__builtin_expect(len - 9 < 8, 1) &&
+        __builtin_expect(!(has_brace(key) | has_brace((const uint8_t *)key + len - 8)), 1))
+        return h;
+    return tag_hash(key, len, h);
+}
+/* The manager that owns a key; h: its hash. */
+static inline uint32_t deal_owner(const struct deal *s, const void *key, size_t len, uint64_t h) {
+    uint32_t nth = s->owners == 1 ? 0 : hash_owner(owner_hash(key, len, h), s->owners);
     return s->keyed == s->nodes ? nth : nth + nth / s->keyed * (s->nodes - s->keyed);
 }
 

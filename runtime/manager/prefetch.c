@@ -80,7 +80,7 @@ static bool key_wanted(struct manager *m, const uint8_t *key, uint32_t len, uint
                        uint32_t *owner) {
     struct store_ref ref;
     *hash = key_hash(key, len);
-    *owner = deal_owner(&m->setup->deal, *hash);
+    *owner = deal_owner(&m->setup->deal, key, len, *hash);
     return m->frozen && *owner % m->setup->nodes != m->setup->node_id &&
            !peer_is_refilling(m, *owner) &&
            store_cache_find(m->store, key, len, &ref) == DDICT_ENOKEY;

@@ -614,7 +614,7 @@ static uint32_t owner_of(struct manager *m, const struct request_row *row, struc
     if (row->whose == BY_NUMBER)
         return q->m->manager;
     q->hash = key_hash(q->key, q->m->key_len);
-    return deal_owner(&m->setup->deal, q->hash);
+    return deal_owner(&m->setup->deal, q->key, q->m->key_len, q->hash);
 }
 
 /* Its owner is manager `to`. */

@@ -165,7 +165,8 @@ static const char *key_of(uint8_t n) {
     static unsigned next, made;
     for (; made < 4; next++) {
         snprintf(name[made], sizeof name[0], "k%u", next);
-        made += deal_owner(&deal, key_hash(name[made], strlen(name[made]))) == OWNER;
+        made += deal_owner(&deal, name[made], strlen(name[made]),
+                           key_hash(name[made], strlen(name[made]))) == OWNER;
     }
     return name[n % 4];
 }

@@ -2,7 +2,7 @@
 # libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
 if HAVE_CHECK
 # One program for one source file, each with the same helpers.
-CLIENT_TESTS = tests/local/client_api tests/local/client_async tests/local/client_async_end \
+CLIENT_TESTS = tests/local/client_api tests/local/client_near tests/local/client_async tests/local/client_async_end \
   tests/local/client_async_order \
   tests/local/client_bytes tests/local/client_crowd tests/local/client_death \
   tests/local/client_dropped tests/local/client_events tests/local/client_fork \
@@ -21,6 +21,8 @@ tests_local_libclient_dict_la_SOURCES = tests/local/client_dict.c tests/local/cl
 tests_local_libclient_dict_la_CPPFLAGS = $(AM_CPPFLAGS) $(SODIUM_CFLAGS)
 tests_local_libclient_dict_la_LIBADD = $(SODIUM_LIBS)
 client_test_libs = tests/local/libclient_dict.la libddict.la $(CHECK_LIBS)
+tests_local_client_near_SOURCES = tests/local/client_near.c
+tests_local_client_near_LDADD = $(client_test_libs)
 tests_local_client_api_SOURCES = tests/local/client_api.c tests/local/old_program.c
 tests_local_client_api_LDADD = $(client_test_libs)
 tests_local_client_async_LDADD = $(client_test_libs)

@@ -348,7 +348,7 @@ static void self(void) {
             continue;
         for (unsigned long n = 0; found < sizeof sizes / sizeof *sizes; n++) {
             size_t len = key_make(key, "self", n);
-            if (deal_owner(&r.deal, key_hash(key, len)) != owner)
+            if (deal_owner(&r.deal, key, len, key_hash(key, len)) != owner)
                 continue;
             self_key(key, sizes[found++]);
             if (found == 1)

@@ -85,7 +85,7 @@ void raw_attach(struct raw *r) {
 
 unsigned raw_lane_for(struct raw *r, const void *key, size_t len) {
     uint64_t h = key_hash(key, len);
-    unsigned owner = deal_owner(&r->deal, h);
+    unsigned owner = deal_owner(&r->deal, key, len, h);
     return owner % r->nodes == r->node_id ? owner / r->nodes
                                           : proxy_of(owner, r->nodes, r->local_n);
 }

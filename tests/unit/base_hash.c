@@ -129,7 +129,7 @@ static void deal_check(struct deal s) {
         uint64_t h =
             (uint64_t)((((unsigned __int128)nth << 64) / s.owners) + 1) * 0xF1DE83E19937733Dull;
         ck_assert_uint_eq(hash_owner(h, s.owners), nth);
-        uint32_t m = deal_owner(&s, h);
+        uint32_t m = deal_owner(&s, "a", 1, h);
         ck_assert_uint_lt(m, managers);
         ck_assert(deal_owns(&s, m));
         ck_assert_uint_eq(deal_nth(&s, m), nth);
@@ -146,10 +146,40 @@ START_TEST(owners_are_the_managers_of_the_keyed_nodes) {
                 deal_check((struct deal){.owners = owners, .nodes = nodes, .keyed = keyed});
     struct deal all = {.owners = 11, .nodes = 4, .keyed = 4};
     ck_assert_uint_eq(deal_managers(&all), 11);
-    ck_assert_uint_eq(deal_owner(&all, 12345), hash_owner(12345, 11));
+    ck_assert_uint_eq(deal_owner(&all, "a", 1, 12345), hash_owner(12345, 11));
 }
 END_TEST
 
-UNIT_MAIN("base_hash", owners_are_the_managers_of_the_keyed_nodes,
-          hashes_of_like_keys_are_spread_evenly, each_bit_of_a_key_changes_half_of_the_bits,
-          the_length_counts, hashes_stay_what_they_are)
+static uint32_t owner_of(const char *key) {
+    struct deal s = {.owners = 1000, .nodes = 10, .keyed = 10};
+    return deal_owner(&s, key, strlen(key), key_hash(key, strlen(key)));
+}
+
+START_TEST(keys_with_a_tag_are_where_the_tag_is) {
+    static const char *const same[] = {
+        "{user1000}",  "{user1000}.following",        "s{user1000}.followers", "x{user1000}{other}",
+        "{user1000}}", "a/long/name/of/{user1000}/w", "1{user1000}",           "123456{user1000}"};
+    static const char *const plain[] = {
+        "foo{}{bar}", "{}", "user{1000",         "user}1000",
+        "}user1000{", "}{", "sddict.{user1000}", "12345678{1234567"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        ck_assert_msg(owner_of(same[i]) == owner_of("user1000"), "%s", same[i]);
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        ck_assert_msg(owner_of(plain[i]) == hash_owner(key_hash(plain[i], strlen(plain[i])), 1000),
+                      "%s", plain[i]);
+    ck_assert_uint_eq(owner_of("foo{{bar}}zap"), owner_of("{bar"));
+    ck_assert_uint_eq(owner_of("foo{bar}{zap}"), owner_of("bar"));
+    for (unsigned len = 3; len < 40; len++) /* wherever it stands */
+        for (unsigned at = 0; at + 3 <= len; at++) {
+            char key[41];
+            memset(key, 'k', len);
+            key[len] = 0;
+            memcpy(key + at, "{t}", 3);
+            ck_assert_msg(owner_of(key) == owner_of("t"), "%s", key);
+        }
+}
+END_TEST
+
+UNIT_MAIN("base_hash", keys_with_a_tag_are_where_the_tag_is,
+          owners_are_the_managers_of_the_keyed_nodes, hashes_of_like_keys_are_spread_evenly,
+          each_bit_of_a_key_changes_half_of_the_bits, the_length_counts, hashes_stay_what_they_are)

@@ -530,7 +530,7 @@ static const char *key_own(void) {
     static char key[64];
     for (unsigned i = 0;; i++) {
         snprintf(key, sizeof key, "key %u", i);
-        if (deal_owner(&deal, key_hash(key, strlen(key))) == OWNER)
+        if (deal_owner(&deal, key, strlen(key), key_hash(key, strlen(key))) == OWNER)
             return key;
     }
 }
@@ -708,7 +708,8 @@ static const char *key_next(unsigned n) {
     unsigned i = 1000;
     for (unsigned found = 0; found <= n; i++) {
         snprintf(key[n], sizeof key[n], "key %u", i);
-        found += deal_owner(&deal, key_hash(key[n], strlen(key[n]))) == OWNER;
+        found +=
+            deal_owner(&deal, key[n], strlen(key[n]), key_hash(key[n], strlen(key[n]))) == OWNER;
     }
     return key[n];
 }

@@ -109,7 +109,8 @@ static const char *key_of(unsigned n) {
     static unsigned made, next;
     for (; made <= n; next++) {
         snprintf(name[made], sizeof name[0], "key%u", next);
-        made += deal_owner(&deal, key_hash(name[made], strlen(name[made]))) == OWNER;
+        made += deal_owner(&deal, name[made], strlen(name[made]),
+                           key_hash(name[made], strlen(name[made]))) == OWNER;
     }
     return name[n];
 }

@@ -191,7 +191,7 @@ static const char *key_of(uint32_t owner) {
     static char key[64];
     for (unsigned i = 0;; i++) {
         snprintf(key, sizeof key, "key %u", i);
-        if (deal_owner(&deal, key_hash(key, strlen(key))) == owner)
+        if (deal_owner(&deal, key, strlen(key), key_hash(key, strlen(key))) == owner)
             return key;
     }
 }

@@ -52,7 +52,8 @@ static unsigned keys_ask(void) {
         uint32_t len = 4;
         memcpy(records + n, &len, sizeof len);
         memcpy(records + n + sizeof len, &i, len);
-        others += deal_owner(&setup.deal, key_hash(records + n + sizeof len, len)) == 1;
+        others += deal_owner(&setup.deal, records + n + sizeof len, len,
+                             key_hash(records + n + sizeof len, len)) == 1;
         n += sizeof len + len;
     }
     struct msg req = {.type = MSG_PREFETCH, .len = (uint32_t)(MSG_HEADER + n)};

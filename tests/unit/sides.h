@@ -167,7 +167,8 @@ static inline const char *key(unsigned n) {
     static unsigned made, next;
     for (; made <= n; next++) {
         snprintf(name[made], sizeof name[0], "k%u", next);
-        made += deal_owner(&deal, key_hash(name[made], strlen(name[made]))) == OWNER;
+        made += deal_owner(&deal, name[made], strlen(name[made]),
+                           key_hash(name[made], strlen(name[made]))) == OWNER;
     }
     return name[n];
 }

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_near.c - where keys are: those that share a tag are on one manager, and every call finds them there
+ * from every node. */
+#include "client_dict.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB 1048576u
+#define N   40u /* keys of a tag: short, of the common length, and long */
+
+static struct dict x;
+static ddict_t *d[2];
+
+static void before(void) {
+    dict_start(&x, 2, 4, 64 * MIB);
+    for (int i = 0; i < 2; i++)
+        d[i] = dict_attach(&x, i);
+}
+static void after(void) {
+    for (int i = 0; i < 2; i++)
+        ddict_detach(d[i]);
+    dict_stop(&x);
+}
+
+static size_t tagged(char key[64], unsigned tag, unsigned i) {
+    static const char *const form[] = {"{%u}%u", "{t%u}/a%04u", "a/long/name/of/some/file/{%u}/%u"};
+    return (size_t)snprintf(key, 64, form[i % 3], i % 3 == 1 ? tag : tag + 1000, i);
+}
+
+/* The manager that has the keys of a tag, of the statistics: the only one that has as many. */
+static unsigned counted(unsigned keys) {
+    struct ddict_manager_stats *s;
+    unsigned owner = 99, n = 0;
+    ok(ddict_stats(d[0], &s, sizeof *s, -1));
+    for (unsigned m = 0; m < 4; m++)
+        if (s[m].num_keys > 0) {
+            owner = m;
+            n++;
+        }
+    ck_assert(n == 1 && s[owner].num_keys == keys);
+    free(s);
+    return owner;
+}
+
+static void found_by_each(ddict_t *at, const char *key, size_t klen, const char *val) {
+    char buf[8];
+    size_t len;
+    struct ddict_view v;
+    struct ddict_want w = {.key = key, .klen = klen};
+    ok(ddict_get(at, key, klen, buf, sizeof buf, &len, NULL, 0, -1));
+    ck_assert(len == 3 && memcmp(buf, val, 3) == 0);
+    ok(ddict_view(at, key, klen, &v, 0, -1));
+    ck_assert(v.len == 3 && memcmp(v.data, val, 3) == 0 && v.version > 0 && v.version < 1u << 30);
+    ddict_release(&v);
+    ck_assert_int_eq(ddict_get_many(at, &w, 1, 0, -1), 1);
+    ck_assert(w.view.len == 3 && memcmp(w.view.data, val, 3) == 0);
+    ddict_release(&w.view);
+    ck_assert_int_eq(ddict_contains(at, key, klen, NULL, -1), 1);
+}
+
+START_TEST(keys_with_a_tag_are_on_one_manager_for_every_call) {
+    unsigned seen[4] = {0};
+    for (unsigned tag = 0; tag < 12; tag++) {
+        char key[64];
+        size_t n = tagged(key, tag, 1);
+        unsigned owner = ddict_owner(d[0], key, n);
+        for (unsigned i = 1; i < N; i += 3) {
+            n = tagged(key, tag, i);
+            ck_assert_uint_eq(ddict_owner(d[i % 2], key, n), owner);
+            if (i % 4 == 0) {
+                struct ddict_pair p = {.key = key, .klen = n, .val = "val", .vlen = 3};
+                ck_assert_int_eq(ddict_put_many(d[i % 2], &p, 1, -1), 1);
+            } else if (i % 4 == 1) {
+                struct ddict_place p;
+                ok(ddict_reserve(d[i % 2], key, n, 3, 0, &p));
+                memcpy(p.data, "val", 3);
+                ok(ddict_commit(&p, -1));
+            } else {
+                ok(ddict_put(d[i % 2], key, n, "val", 3, 0, -1));
+            }
+        }
+        ck_assert_uint_eq(counted(N / 3), owner);
+        for (unsigned i = 1; i < N; i += 3)
+            for (int at = 0; at < 2; at++)
+                found_by_each(d[at], key, tagged(key, tag, i), "val");
+        n = tagged(key, tag, 1);
+        struct ddict_view v;
+        ok(ddict_pop(d[0], key, n, &v, 0, -1));
+        ddict_release(&v);
+        ck_assert_int_eq(ddict_contains(d[1], key, n, NULL, -1), 0);
+        fails(DDICT_ENOKEY, ddict_view(d[0], key, n, &v, 0, 0 + 5000));
+        ok(ddict_push(d[1], key, n, "one", 3, 0, 0, -1));
+        ok(ddict_push(d[0], key, n, "two", 3, 0, 0, -1));
+        ck_assert_int_eq(ddict_queued(d[1], key, n, -1), 2);
+        ok(ddict_del(d[1], key, n, -1));
+        seen[owner]++;
+        ok(ddict_clear(d[0], -1));
+    }
+    ck_assert((seen[0] > 0) + (seen[1] > 0) + (seen[2] > 0) + (seen[3] > 0) >= 2);
+}
+END_TEST
+
+START_TEST(a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it) {
+    char key[64];
+    for (unsigned tag = 0; tag < 40; tag++)
+        ok(ddict_put(d[0], key, tagged(key, tag, 2), "val", 3, 0, -1));
+    ok(ddict_freeze(d[0], -1));
+    for (int round = 0; round < 3; round++)
+        for (unsigned tag = 0; tag < 40; tag++)
+            for (int at = 0; at < 2; at++)
+                found_by_each(d[at], key, tagged(key, tag, 2), "val");
+    struct iovec ahead = {.iov_base = key, .iov_len = tagged(key, 3, 2)};
+    ok(ddict_prefetch(d[ddict_owner(d[0], key, ahead.iov_len) % 2 == 0], &ahead, 1, -1));
+    ok(ddict_unfreeze(d[0], -1));
+    for (unsigned tag = 0; tag < 40; tag++)
+        ok(ddict_put(d[1], key, tagged(key, tag, 2), "new", 3, 0, -1));
+    for (unsigned tag = 0; tag < 40; tag++)
+        for (int at = 0; at < 2; at++)
+            found_by_each(d[at], key, tagged(key, tag, 2), "new");
+}
+END_TEST
+
+int main(void) {
+    Suite *s = suite_create("client_near");
+    TCase *c = tcase_create("client_near");
+    tcase_set_timeout(c, 60);
+    tcase_add_checked_fixture(c, before, after);
+    tcase_add_test(c, keys_with_a_tag_are_on_one_manager_for_every_call);
+    tcase_add_test(c, a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
