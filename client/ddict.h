@@ -258,6 +258,8 @@ DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *v
 /* Number of keys of the whole dictionary, without hidden ones, or a negative code. It is a sum over the managers, each
  * exact at its own moment. */
 DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
+/* The same of the managers of this node alone; reads memory, asks nobody. */
+DDICT_API int64_t ddict_local_len(ddict_t *d, int timeout_ms);
 /* Remove all keys, manager by manager; hidden ones, too, because they describe what is removed. */
 DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
 

@@ -88,20 +88,42 @@ static int len_take(void *arg, unsigned manager, struct request *r) {
     return 0;
 }
 
+/* hidden keys are not in num_keys. As of some moment: writers store it relaxed, so it orders nothing
+ * that it counts */
+static int64_t len_in_place(struct session *s) {
+    int64_t sum = 0;
+    for (unsigned i = 0; i < s->nlocal; i++)
+        sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
+    return sum;
+}
+
 int64_t ddict_len(ddict_t *d, int timeout_ms) {
     struct session *s;
     int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
-    int64_t sum = 0;
     bool reads = status_page_reads(s->status_page);
-    /* hidden keys are not in num_keys. As of some moment: writers store it relaxed, so it orders
-     * nothing that it counts */
-    for (unsigned i = 0; reads && i < s->nlocal; i++)
-        sum += (int64_t)__atomic_load_n(&s->local[i].arena.header->num_keys, __ATOMIC_ACQUIRE);
+    int64_t sum = reads ? len_in_place(s) : 0;
     if (!reads || s->nlocal < s->managers)
         rc = request_all(s, MSG_LEN, SINK_NONE, reads ? manager_is_remote : manager_owns, len_take,
                          &sum, timeout_ms);
+    return rc < 0 ? rc : sum;
+}
+
+static bool manager_is_here(struct session *s, unsigned manager) {
+    return manager_owns(s, manager) && s->local_of[manager];
+}
+
+int64_t ddict_local_len(ddict_t *d, int timeout_ms) {
+    struct session *s;
+    int rc = session_enter(d, &s, timeout_ms);
+    if (rc < 0)
+        return rc;
+    int64_t sum = 0;
+    if (!status_page_reads(s->status_page))
+        rc = request_all(s, MSG_LEN, SINK_NONE, manager_is_here, len_take, &sum, timeout_ms);
+    else
+        sum = len_in_place(s);
     return rc < 0 ? rc : sum;
 }
 

@@ -123,6 +123,28 @@ START_TEST(a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it) {
 }
 END_TEST
 
+START_TEST(the_lengths_of_the_nodes_are_that_of_all) {
+    for (int i = 0; i < 500; i++)
+        ok(ddict_put(d[i % 2], &i, sizeof i, "v", 1, 0, -1));
+    ok(ddict_put(d[0], "sddict.x", 8, "v", 1, 0, -1));
+    for (int at = 0; at < 2; at++) {
+        ddict_iter_t *it;
+        const void *key;
+        size_t klen;
+        int64_t n = 0;
+        ok(ddict_iter_open(d[at], -2, &it, -1));
+        while (ddict_iter_next(it, &key, &klen) == 1) {
+            ck_assert_int_eq(ddict_owner(d[at], key, klen) % 2, at);
+            n++;
+        }
+        ddict_iter_close(it);
+        ck_assert(n > 0 && ddict_local_len(d[at], 0) == n);
+    }
+    ck_assert_int_eq(ddict_local_len(d[0], -1) + ddict_local_len(d[1], -1), 500);
+    ck_assert_int_eq(ddict_len(d[0], -1), 500);
+}
+END_TEST
+
 int main(void) {
     Suite *s = suite_create("client_near");
     TCase *c = tcase_create("client_near");
@@ -130,6 +152,7 @@ int main(void) {
     tcase_add_checked_fixture(c, before, after);
     tcase_add_test(c, keys_with_a_tag_are_on_one_manager_for_every_call);
     tcase_add_test(c, a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it);
+    tcase_add_test(c, the_lengths_of_the_nodes_are_that_of_all);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -146,6 +146,35 @@ class DDict(_ddict.Handle, MutableMapping):
         """items(*, prefix=None, hidden=False) -- the (key, value) pairs, as a live view; with a prefix or hidden an iterator over those of keys()"""
         return _Items(self) if prefix is None and not hidden else _pairs(self, self._keys(prefix, hidden, -1))
 
+    def local_keys(self, prefix=None, *, hidden=False):
+        """local_keys(prefix=None, *, hidden=False) -- an iterator over the keys of this node's managers, whose values are read in place; as keys()"""
+        return self._keys(prefix, hidden, -2)
+
+    def local_values(self, prefix=None, *, hidden=False):
+        """local_values(prefix=None, *, hidden=False) -- an iterator over the values of local_keys()"""
+        return (value for _, value in self.local_items(prefix, hidden=hidden))
+
+    def local_items(self, prefix=None, *, hidden=False):
+        """local_items(prefix=None, *, hidden=False) -- an iterator over the (key, value) pairs of local_keys()"""
+        return _pairs(self, self._keys(prefix, hidden, -2))
+
+    @property
+    def local_managers(self):
+        """The managers of this node, by their numbers; info["local_managers"] says how many"""
+        info = self.info
+        return list(range(info["node_id"], info["managers"], info["nodes"]))
+
+    @property
+    def local_manager(self):
+        """The first manager of this node that has keys; None: none has (--ddict-nodes)"""
+        info = self.info
+        return info["node_id"] if info["node_id"] < info["keyed_nodes"] else None
+
+    @property
+    def manager_nodes(self):
+        """The name of each manager's node; asks the managers"""
+        return [manager["node"] for manager in self.stats]
+
     def clear(self, *, prefix=None):
         """clear(*, prefix=None) -- remove all keys, manager by manager; hidden keys, too, because they describe what is removed
 

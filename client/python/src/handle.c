@@ -213,6 +213,8 @@ static PyMethodDef handle_methods[] = {
     {"_gather", METHOD(many_gather), FAST, NULL},
     {"_keys", METHOD(iter_keys), FAST, NULL},    /* prefix or None, hidden, manager */
     {"_subscribe", METHOD(sub_new), FAST, NULL}, /* prefix, flags */
+    {"local_len", mapping_local_len, METH_NOARGS,
+     "local_len($self, /)\n--\n\nThe number of keys of this node's managers, without hidden ones."},
     {"clear", mapping_clear, METH_NOARGS,
      "clear($self, /)\n--\n\nRemove all keys, manager by manager; hidden ones, too."},
     {"freeze", freeze_freeze, METH_NOARGS,

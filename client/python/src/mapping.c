@@ -182,6 +182,17 @@ int mapping_contains(PyObject *self, PyObject *key) {
     return rc < 0 || rc == 2 ? -1 : rc;
 }
 
+PyObject *mapping_local_len(PyObject *self, PyObject *unused) {
+    struct handle *h = (struct handle *)self;
+    int64_t n;
+
+    if (handle_begin(h) < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS n = ddict_local_len(h->d, h->timeout_ms);
+    Py_END_ALLOW_THREADS handle_end(h);
+    return n < 0 ? error_raise((int)n, NULL) : PyLong_FromLongLong(n);
+}
+
 Py_ssize_t mapping_length(PyObject *self) {
     struct handle *h = (struct handle *)self;
     int64_t n;

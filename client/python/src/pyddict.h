@@ -239,6 +239,7 @@ LOCAL PyObject *mapping_subscript(PyObject *self, PyObject *key);
 LOCAL int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value);
 LOCAL int mapping_contains(PyObject *self, PyObject *key);
 LOCAL Py_ssize_t mapping_length(PyObject *self);
+LOCAL PyObject *mapping_local_len(PyObject *self, PyObject *unused);
 LOCAL PyObject *mapping_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 LOCAL PyObject *mapping_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 LOCAL PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
