@@ -598,6 +598,17 @@ struct ddict_info {
 DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
 /* The manager that owns key, 0 .. managers - 1; manager m runs on node m mod nodes. */
 DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
+/*
+ * The key under which a value lies on a manager of the caller's choice: written to out, which has room
+ * for cap bytes, klen + DDICT_KEY_AT are enough. All calls on it go to that manager, from every node;
+ * the manager is part of the key, so nobody has to look for it. If the manager owns the key anyway it is
+ * the key itself; else a hidden key (see HIDDEN KEYS), of klen + DDICT_KEY_AT bytes. Returns its length,
+ * or DDICT_ESMALL, DDICT_EKEYSIZE (the key may have DDICT_KEY_MAX - DDICT_KEY_AT bytes), -EINVAL
+ * (there is no such manager, or it owns no keys).
+ */
+#define DDICT_KEY_AT 14u
+DDICT_API ssize_t ddict_key_at(ddict_t *d, unsigned manager, const void *key, size_t klen,
+                               void *out, size_t cap);
 /* How many nodes have keys: the nodes 0 .. that - 1, and so exactly those managers m own keys for
  * which m mod nodes is less. All of info.nodes unless the user wanted otherwise (--ddict-nodes). */
 DDICT_API unsigned ddict_keyed_nodes(ddict_t *d);

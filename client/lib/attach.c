@@ -173,6 +173,30 @@ unsigned ddict_owner(ddict_t *d, const void *key, size_t klen) {
     return deal_owner(&s->deal, key, klen, key_hash(key, klen));
 }
 
+ssize_t ddict_key_at(ddict_t *d, unsigned manager, const void *key, size_t klen, void *out,
+                     size_t cap) {
+    struct session *s;
+    int rc = session_enter(d, &s, -1);
+    if (rc < 0)
+        return rc;
+    if (manager >= s->managers || !deal_owns(&s->deal, manager))
+        return dd_error(-EINVAL, "there is no manager %u that has keys", manager);
+    if ((rc = key_check(klen)) < 0)
+        return rc;
+    bool plain = deal_owner(&s->deal, key, klen, key_hash(key, klen)) == manager;
+    size_t head = plain ? 0 : DIRECT_HEAD;
+    if ((rc = key_check(head + klen)) < 0)
+        return rc;
+    if (cap < head + klen)
+        return dd_error(DDICT_ESMALL, "a key of %zu bytes and room for %zu", head + klen, cap);
+    if (!plain) {
+        memcpy(out, DIRECT_WORD, DIRECT_LEN);
+        memcpy((uint8_t *)out + DIRECT_LEN, &(uint32_t){manager}, sizeof(uint32_t));
+    }
+    memcpy((uint8_t *)out + head, key, klen);
+    return (ssize_t)(head + klen);
+}
+
 unsigned ddict_keyed_nodes(ddict_t *d) {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     if (!s && handle_revive(d, &s, -1) < 0)

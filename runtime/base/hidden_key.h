@@ -16,6 +16,11 @@
 #define HIDDEN_LEN   (sizeof HIDDEN_WORD - 1)
 #define HIDDEN_TUPLE 5u /* bytes before the first part of a tuple: 't' and that part's length */
 
+/* Begin of a directed key: u32 number of the manager that has it, and the rest follow (FORMAT 6). */
+#define DIRECT_WORD "\0ddict.at/"
+#define DIRECT_LEN  (sizeof DIRECT_WORD - 1)
+#define DIRECT_HEAD (DIRECT_LEN + sizeof(uint32_t))
+
 /* Of a prefix, too: true if all keys that begin with it are hidden. */
 static inline bool key_is_hidden(const void *key, size_t len) {
     const uint8_t *k = key;

@@ -145,6 +145,45 @@ START_TEST(the_lengths_of_the_nodes_are_that_of_all) {
 }
 END_TEST
 
+START_TEST(a_directed_key_is_on_its_manager_and_found_from_every_node) {
+    char at[64], small[8];
+    struct ddict_info info;
+    ok(ddict_get_info(d[0], &info));
+    for (unsigned m = 0; m < info.managers; m++)
+        for (unsigned i = 0; i < 20; i++) {
+            char key[16], val[16];
+            size_t klen = (size_t)snprintf(key, sizeof key, "key%u", i), len;
+            snprintf(val, sizeof val, "%03u", 100 + m * 20 + i);
+            ssize_t n = ddict_key_at(d[i % 2], m, key, klen, at, sizeof at);
+            ck_assert_int_eq(
+                n, (ssize_t)(klen + (ddict_owner(d[0], key, klen) == m ? 0 : DDICT_KEY_AT)));
+            ck_assert_uint_eq(ddict_owner(d[0], at, (size_t)n), m);
+            ck_assert_uint_eq(ddict_owner(d[1], at, (size_t)n), m);
+            ok(ddict_put(d[i % 2], at, (size_t)n, val, 3, 0, -1));
+            len = (size_t)n;
+            for (int node = 0; node < 2; node++)
+                found_by_each(d[node], at, len, val);
+        }
+    ck_assert_int_eq(ddict_len(d[0], -1), 20); /* those whose manager owns the key are plain ones */
+    struct ddict_manager_stats *s;
+    ok(ddict_stats(d[0], &s, sizeof *s, -1));
+    for (unsigned m = 0; m < info.managers; m++)
+        ck_assert_uint_eq(s[m].num_keys, 20);
+    free(s);
+    /* of a manager that is not there: by its hash, as any key */
+    char far[] = "\0ddict.at/\xff\0\0\0key";
+    ok(ddict_put(d[0], far, sizeof far, "val", 3, 0, -1));
+    found_by_each(d[1], far, sizeof far, "val");
+    static char big[DDICT_KEY_MAX + DDICT_KEY_AT], out[DDICT_KEY_MAX + DDICT_KEY_AT];
+    unsigned other = (ddict_owner(d[0], big, DDICT_KEY_MAX) + 1) % info.managers;
+    fails(-EINVAL, ddict_key_at(d[0], info.managers, "k", 1, at, sizeof at));
+    fails(DDICT_EKEYSIZE, ddict_key_at(d[0], other, big, DDICT_KEY_MAX, out, sizeof out));
+    fails(DDICT_EKEYSIZE, ddict_key_at(d[0], 0, big, 0, out, sizeof out));
+    fails(DDICT_ESMALL, ddict_key_at(d[0], (ddict_owner(d[0], "key1", 4) + 1) % info.managers,
+                                     "key1", 4, small, sizeof small));
+}
+END_TEST
+
 int main(void) {
     Suite *s = suite_create("client_near");
     TCase *c = tcase_create("client_near");
@@ -153,6 +192,7 @@ int main(void) {
     tcase_add_test(c, keys_with_a_tag_are_on_one_manager_for_every_call);
     tcase_add_test(c, a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it);
     tcase_add_test(c, the_lengths_of_the_nodes_are_that_of_all);
+    tcase_add_test(c, a_directed_key_is_on_its_manager_and_found_from_every_node);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

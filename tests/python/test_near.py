@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is near: the keys of this node and those of one manager are found where they are, from each node."""
 
+import pickle
 import unittest
 
 import ddict
@@ -49,6 +50,39 @@ class Near(DictTest):
                     with d.view(k) as view:
                         self.assertEqual(view.load(), i)
         self.assertEqual({self.d.owner("{sample%d}" % i) for i in range(40)}, {0, 1, 2, 3})
+
+    def test_what_is_put_through_a_manager_is_on_it(self):
+        self.assertRaises(ValueError, self.d.manager, 4)
+        self.assertRaises(ValueError, self.d.manager, -1)
+        keys = ["a", 7, b"b", ("t", 1), "x" * 100]
+        for m in range(4):
+            here = self.handles[m % 2].manager(m)
+            here.update({key: (m, key) for key in keys[1:]})
+            here[keys[0]] = (m, keys[0])
+        self.assertEqual((len(self.d), set(self.d)), (5, set(keys)))  # each is owned by one of them
+        for m in range(4):
+            for d in self.handles:
+                there = pickle.loads(pickle.dumps(d.manager(m)))
+                self.assertEqual((dict(there), len(there), set(there.keys())), ({key: (m, key) for key in keys}, 5, set(keys)))
+                self.assertEqual([there.get(key) for key in keys], [(m, key) for key in keys])
+                with there.view(7) as view:
+                    self.assertEqual(view.load(), (m, 7))
+                self.assertIn("a", there)
+                self.assertNotIn("b", there)
+                self.assertIsNone(there.get("b"))
+                with self.assertRaisesRegex(KeyError, "^'none'$"):
+                    there["none"]
+                there.d.detach()
+        for key in keys:
+            self.assertEqual(self.d[key], (self.d.owner(key), key))
+        self.assertEqual([s["num_keys"] for s in self.d.stats], [5] * 4)
+        other = next(m for m in range(4) if m != self.d.owner("a"))
+        self.assertEqual(self.d.manager(other).pop("a"), (other, "a"))
+        with self.assertRaisesRegex(KeyError, "^'a'$"):
+            del self.handles[1].manager(other)["a"]
+        self.assertEqual((self.d["a"], len(self.d.manager(other))), ((self.d.owner("a"), "a"), 4))
+        self.d.manager(other).clear()
+        self.assertEqual(self.d.stats[other]["num_keys"], 0)
 
 
 if __name__ == "__main__":

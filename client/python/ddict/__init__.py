@@ -20,12 +20,13 @@ from types import MappingProxyType
 from . import _ddict, _future, _place
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._future import Future
+from ._manager import Manager
 from ._queue import Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
                      RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
-__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeyLostError", "KeySizeError", "LostError",
+__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeyLostError", "KeySizeError", "LostError", "Manager",
            "NoDictError", "ProtocolError", "RawKey", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets"]
@@ -157,6 +158,10 @@ class DDict(_ddict.Handle, MutableMapping):
     def local_items(self, prefix=None, *, hidden=False):
         """local_items(prefix=None, *, hidden=False) -- an iterator over the (key, value) pairs of local_keys()"""
         return _pairs(self, self._keys(prefix, hidden, -2))
+
+    def manager(self, number):
+        """manager(number) -- a mapping of what this manager has, a ddict.Manager: what is put there lies on that manager, and is found there from every node"""
+        return Manager(self, number)
 
     @property
     def local_managers(self):
