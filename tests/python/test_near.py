@@ -1,11 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is near: the keys of this node and those of one manager are found where they are, from each node."""
 
+import contextlib
+import multiprocessing
+import os
 import pickle
+import random
 import unittest
 
 import ddict
 from harness import DictTest
+
+
+def length(key, value):
+    return len(value)
+
+
+def fails_at_seven(key, value):
+    if key == ("k", 7):
+        raise Odd(key)
+    return os.getpid()
+
+
+class Odd(Exception):
+    """It cannot be pickled."""
+
+    def __init__(self, key):
+        super().__init__("odd")
+        self.at = lambda: key
+
+
+@contextlib.contextmanager
+def started_by(method):
+    before = multiprocessing.get_start_method()
+    multiprocessing.set_start_method(method, force=True)
+    try:
+        yield
+    finally:
+        multiprocessing.set_start_method(before, force=True)
+
+
+def largest(manager, n, sign):
+    return sorted(manager.items(), key=lambda item: sign * item[1])[:n]
+
+
+def fails(manager):
+    return [1 // (manager.number - 2)]
 
 
 class Near(DictTest):
@@ -83,6 +123,51 @@ class Near(DictTest):
         self.assertEqual((self.d["a"], len(self.d.manager(other))), ((self.d.owner("a"), "a"), 4))
         self.d.manager(other).clear()
         self.assertEqual(self.d.stats[other]["num_keys"], 0)
+
+    def test_map_goes_over_the_items_of_this_node(self):
+        self.d.update({("k", i): "x" * i for i in range(200)})
+        self.d.update({"s": "abc", b"b": "ab", 5: ""})
+        self.assertEqual(self.d.map(length, prefix=("none",)), {})
+        self.assertEqual(self.d.map(length, prefix=("none",), into="p/"), 0)
+        for method in ("fork", "spawn"):
+            with started_by(method):
+                found = [d.map(length, prefix=("k",), workers=2) for d in self.handles]
+                self.assertEqual([set(f) for f in found], [set(d.local_keys(("k",))) for d in self.handles])
+                self.assertEqual({**found[0], **found[1]}, {("k", i): i for i in range(200)})
+        for prefix, n in ((("k",), 200), ("s", 1), (b"b", 1)):
+            self.assertEqual(sum(d.map(length, prefix=prefix, into="done/", workers=3) for d in self.handles), n)
+        self.assertEqual({k: self.d[k] for k in (("done/", "k", 9), "done/s", ("done/", b"b"))}, {("done/", "k", 9): 9, "done/s": 3, ("done/", b"b"): 2})
+        self.assertEqual(len(self.d), 203 + 202)
+        self.assertEqual(self.handles[self.d.owner("s") % 2].map(length, prefix="s", into=("t", 1)), 1)
+        self.assertEqual(self.d["t", 1, "s"], 3)
+
+    def test_what_map_and_filter_raise_names_the_item(self):
+        self.d.update({("k", i): i for i in range(100)})
+        d = self.handles[self.d.owner(("k", 7)) % 2]
+        with self.assertRaises(ddict.MapError) as caught:
+            d.map(fails_at_seven, workers=2)
+        self.assertEqual((caught.exception.key, type(caught.exception.__cause__)), (("k", 7), RuntimeError))
+        self.assertRegex(str(caught.exception), r"item \('k', 7\): RuntimeError: Odd: odd")
+        pids = set(d.map(lambda key, value: os.getpid(), prefix=("k",), workers=2).values())
+        self.assertTrue(1 <= len(pids) <= 2 and os.getpid() not in pids, pids)
+        with self.assertRaisesRegex(ddict.MapError, "manager 2: ZeroDivisionError") as caught:
+            with d.filter(fails, (), None):
+                pass
+        self.assertEqual((caught.exception.key, type(caught.exception.__cause__)), (2, ZeroDivisionError))
+        self.assertRaises(ValueError, d.map, length, workers=0)
+        self.assertRaises(TypeError, d.map, length, into=7)
+
+    def test_filter_merges_in_order(self):
+        values = list(range(300))
+        random.Random(4).shuffle(values)
+        self.d.update(dict(zip((f"k{i}" for i in range(300)), values)))
+        for sign in (1, -1):
+            with self.handles[1].filter(largest, (5, sign), lambda a, b: sign * a[1] < sign * b[1], workers=2) as found:
+                got = list(found)
+            self.assertEqual(len(got), 20)
+            self.assertEqual([v for _, v in got][:5], sorted(values, key=lambda v: sign * v)[:5])
+            self.assertEqual([v for _, v in got], sorted((v for _, v in got), key=lambda v: sign * v))
+            self.assertTrue(all(self.d[k] == v for k, v in got))
 
 
 if __name__ == "__main__":

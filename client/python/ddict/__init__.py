@@ -21,12 +21,13 @@ from . import _ddict, _future, _place
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._future import Future
 from ._manager import Manager
+from ._map import MapError, filter_items as _filter_items, map_items as _map_items
 from ._queue import Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
                      RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
 
-__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeyLostError", "KeySizeError", "LostError", "Manager",
+__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError",
            "NoDictError", "ProtocolError", "RawKey", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets"]
@@ -162,6 +163,31 @@ class DDict(_ddict.Handle, MutableMapping):
     def manager(self, number):
         """manager(number) -- a mapping of what this manager has, a ddict.Manager: what is put there lies on that manager, and is found there from every node"""
         return Manager(self, number)
+
+    def map(self, fn, *, prefix=None, into=None, workers=None):
+        """map(fn, *, prefix=None, into=None, workers=None) -- {key: fn(key, value)} of the items of this node
+
+        The items of local_items(prefix) are divided among so many processes, None: one a core of this process. To go over the whole dictionary, one process of
+        each node calls it. into: the results are put instead, under into + key (a tuple gets one more first part; a str with a key of another type is the
+        tuple of both), and the call gives their number. If fn raises an exception, ddict.MapError names the key; the other processes are ended, and what was put stays.
+        The processes are those of multiprocessing's start method: with "spawn" and "forkserver" fn must be one that pickles. On a terminal it shows how
+        far it is.
+        """
+        return _map_items(self, fn, prefix, into, workers)
+
+    def filter(self, fn, args, comparator, *, workers=None):
+        """filter(fn, args, comparator, *, workers=None) -- a context manager: an iterator over what fn finds at each manager, in order
+
+            def largest(manager, n):                    # manager: a ddict.Manager, a mapping of what one manager has
+                return sorted(manager.items(), key=lambda item: item[1], reverse=True)[:n]
+
+            with d.filter(largest, (10,), lambda a, b: a[1] > b[1]) as found:
+                for key, value in found:
+
+        fn(manager, *args) gives its results in order, and comparator(a, b) says whether a comes before b. fn runs in processes of this node, as in map(), one call
+        for each manager of the dictionary; values of other nodes come over the network. ddict.MapError: it has raised an exception.
+        """
+        return _filter_items(self, fn, args, comparator, workers)
 
     @property
     def local_managers(self):

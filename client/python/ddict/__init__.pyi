@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
-from typing import Any, Generator, ItemsView, Iterable, Iterator, KeysView, List, Mapping, MutableMapping, Optional, Set as _PlainSet, Tuple, TypeVar, Union, ValuesView, overload
+from typing import Any, Callable, ContextManager, Generator, ItemsView, Iterable, Iterator, KeysView, List, Mapping, MutableMapping, Optional, Set as _PlainSet, Tuple, TypeVar, Union, ValuesView, overload
 
 from ._ddict import AuthError as AuthError, CredError as CredError, Error as Error, FullError as FullError, GoneError as GoneError
 from ._ddict import Handle, Key
@@ -35,6 +35,11 @@ class DDict(Handle, MutableMapping[Key, Any]):
     def local_keys(self, prefix: Optional[Key] = None, *, hidden: bool = False) -> Iterator[Key]: ...
     def local_values(self, prefix: Optional[Key] = None, *, hidden: bool = False) -> Iterator[Any]: ...
     def local_items(self, prefix: Optional[Key] = None, *, hidden: bool = False) -> Iterator[Tuple[Key, Any]]: ...
+    @overload
+    def map(self, fn: Callable[[Any, Any], _R], *, prefix: Optional[Key] = None, into: None = None, workers: Optional[int] = None) -> dict[Key, _R]: ...
+    @overload
+    def map(self, fn: Callable[[Any, Any], Any], *, prefix: Optional[Key] = None, into: Key, workers: Optional[int] = None) -> int: ...
+    def filter(self, fn: Callable[..., Iterable[_R]], args: Iterable[Any], comparator: Callable[[_R, _R], bool], *, workers: Optional[int] = None) -> ContextManager[Iterator[_R]]: ...
     def manager(self, number: int) -> Manager: ...
     @property
     def local_managers(self) -> List[int]: ...
@@ -67,6 +72,9 @@ class DDict(Handle, MutableMapping[Key, Any]):
 from .sets import LoadError as LoadError, SaveError as SaveError, Set as Set, load as load, open_set as open_set, restore as restore, save as save, sets as sets
 
 def attach(name: Optional[str] = None, timeout: Optional[float] = None) -> DDict: ...
+
+class MapError(Error):
+    key: Any
 
 class Manager(MutableMapping[Key, Any]):
     d: DDict
