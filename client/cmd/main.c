@@ -37,6 +37,7 @@ static const struct verb {
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},
     {"rm", cmd_rm, "remove keys"},
+    {"apply", cmd_apply, "run a command for each item of this node"},
     {"freeze", cmd_freeze, "make the dictionary read-only"},
     {"unfreeze", cmd_unfreeze, "make it writable again"},
     {"watch", cmd_watch, "print each change of a key as it happens"},

@@ -6,6 +6,7 @@
 #ifndef DDICT_CMD_VERBS_H
 #define DDICT_CMD_VERBS_H
 
+int cmd_apply(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_get(int argc, char **argv);

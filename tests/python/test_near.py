@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import subprocess
 import unittest
 
 import ddict
@@ -168,6 +169,37 @@ class Near(DictTest):
             self.assertEqual([v for _, v in got][:5], sorted(values, key=lambda v: sign * v)[:5])
             self.assertEqual([v for _, v in got], sorted((v for _, v in got), key=lambda v: sign * v))
             self.assertTrue(all(self.d[k] == v for k, v in got))
+
+    def apply(self, node, *words, **env):
+        env = {**os.environ, "DDICT_NAME": self.d.name, "DDICT_NODE": self.dictionary.nodes[node].node, **env}
+        p = subprocess.run([os.environ["DDICT_TEST_COMMAND"], "apply", *words], env=env, capture_output=True, text=True, timeout=60)
+        return p.returncode, p.stdout, p.stderr
+
+    def test_the_command_apply_goes_over_the_items_of_this_node(self):
+        keys = [f"in/{i}" for i in range(60)] + [("t", 1), "x y"]
+        self.d.update({key: f"value of {key}" for key in keys})
+        self.d["ddict.x"] = "hidden"
+        big = next(k for k in (f"big{i}" for i in range(100)) if self.d.owner(k) % 2 == 0)
+        self.d[big] = b"z" * (3 << 20)
+        shown = lambda key: key if type(key) is str else repr(key)
+        for node, d in enumerate(self.handles):
+            code, out, err = self.apply(node, "-j", "3", "--", "sh", "-c", 'echo "$DDICT_KEY=$(head -c 40)"')
+            self.assertEqual((code, err), (0, ""))
+            wanted = {f"{shown(k)}=value of {k}" for k in keys if k in set(d.local_keys())} | ({f"{big}={'z' * 40}"} if node == 0 else set())
+            self.assertEqual(set(out.splitlines()), wanted)
+            mine = [k for k in keys if k in set(d.local_keys("in/"))]
+            code, out, err = self.apply(node, "--prefix=in/", "sh", "-c", "exit $(expr ${#DDICT_KEY} - 4)")
+            longer = [k for k in mine if len(k) > 4]
+            self.assertEqual((code, out, len(err.splitlines())), (1, "", len(longer)))
+            self.assertIn(f"'{longer[0]}': sh ended with 1", err)
+        self.assertEqual(self.apply(0, "-p", big, "wc", "-c")[1].strip(), str(3 << 20))
+        self.assertEqual(self.apply(0, "-p", big, "sh", "-c", "kill -9 $$")[::2], (1, f"ddict apply: '{big}': sh ended by signal 9\n"))
+        self.assertEqual(self.apply(0, "-p", "none", "false"), (0, "", ""))
+        code, out, err = self.apply(0, "-p", "in/", "/nowhere/none")
+        self.assertEqual((code, out), (1, ""))
+        self.assertRegex(err, "/nowhere/none: No such file")
+        for words in ((), ("-j", "0", "true"), ("-j", "x", "true"), ("--int", "-p", "x", "true")):
+            self.assertEqual(self.apply(0, *words)[0], 2, words)
 
 
 if __name__ == "__main__":
