@@ -247,8 +247,8 @@ class Numpy(DictTest):
         subclass = type("Mine", (np.ndarray,), {})
         globals()["Mine"], subclass.__module__, subclass.__qualname__ = subclass, __name__, "Mine"
         units = np.arange(200).astype("datetime64[25s]")
-        for a, tag in ((np.arange(32.0), 7), (np.arange(31.0), 2), (np.zeros((3, 0)), 2), (np.arange(3000).reshape(30, 100).T, 3), (np.arange(10000)[::3], 7),
-                       (np.arange(100, dtype=">i8"), 7), (np.zeros(128, np.float16), 7), (np.zeros(100, bool), 2), (np.zeros(256, bool), 7),
+        for a, tag in ((np.arange(32.0), 7), (np.arange(31.0), 7), (np.zeros((3, 0)), 7), (np.array(7), 7), (np.arange(3000).reshape(30, 100).T, 3), (np.arange(10000)[::3], 7),
+                       (np.arange(100, dtype=">i8"), 7), (np.zeros(128, np.float16), 7), (np.zeros(100, bool), 7), (np.zeros(256, bool), 7),
                        (np.zeros(100, np.complex128), 7), (np.array(["text"] * 50), 7), (np.array([b"text"] * 500), 7), (units, 7),
                        (np.arange(100).astype("timedelta64[ns]"), 7), (np.zeros(100, "V20"), 7), (np.ones((2,) * 9), 7), (np.array("x" * 100), 7),
                        (np.zeros(200, dtype=[("x", "f4"), ("y", "i8")]), 3), (np.array([None] * 100), 2), (np.zeros(100).view(subclass), None),
@@ -266,7 +266,7 @@ class Numpy(DictTest):
             if tag == 7:
                 self.assertTrue(back.flags.owndata and back.flags.c_contiguous and back.flags.writeable)
                 self.assertEqual(view.nbytes, 64 * -(-(16 + 8 * a.ndim) // 64) + a.nbytes)
-                self.assertFalse(loaded.flags.writeable)
+                self.assertEqual(loaded.flags.writeable, a.nbytes < 256)  # small ones are copies
 
     def test_more_types_than_are_remembered(self):
         np = self.np

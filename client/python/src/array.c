@@ -13,7 +13,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define ARRAY_MIN OOB_MIN /* bytes of elements; a smaller value is not 64-byte aligned */
+#define TORCH_MIN OOB_MIN /* bytes of elements from which on a tensor is stored in this form */
+#define ALIAS_MIN OOB_MIN /* bytes of elements from which on they are read in place */
 #define DIMS_MAX  32
 #define HEAD_SIZE(dims) \
     (((sizeof(struct array_head) + 8 * (size_t)(dims)) + OOB_ALIGN - 1) & ~(size_t)(OOB_ALIGN - 1))
@@ -245,10 +246,10 @@ static int numpy_encode(struct value *v, PyObject *obj) {
     len = t.size;
     for (int i = 0; i < a->dims; i++)
         len *= (size_t)a->shape[i];
-    if (len >= ARRAY_MIN && a->dims <= DIMS_MAX && (a->flags & INTERFACE_C))
+    if (a->dims <= DIMS_MAX && (a->flags & INTERFACE_C))
         return pieces_lay(v, KIND_NUMPY, t.name, a->dims, a->shape, a->data, len);
     /* pickle stores Fortran order without a copy */
-    if (len < ARRAY_MIN || a->dims > DIMS_MAX || (a->flags & INTERFACE_F)) {
+    if (a->dims > DIMS_MAX || (a->flags & INTERFACE_F)) {
         Py_CLEAR(v->hold);
         return 0;
     }
@@ -279,7 +280,7 @@ static int torch_encode(struct value *v, PyObject *obj) {
     if (!PyArg_ParseTuple(p, "OKnsO!", &obj, &at, &len, &type, &PyTuple_Type, &shape))
         return -1;
     n = PyTuple_GET_SIZE(shape);
-    if (len < (Py_ssize_t)ARRAY_MIN || n > DIMS_MAX) {
+    if (len < (Py_ssize_t)TORCH_MIN || n > DIMS_MAX) {
         Py_CLEAR(v->hold);
         return 0;
     }
@@ -400,6 +401,8 @@ PyObject *array_load(const char *data, size_t len, PyObject *view, bool alias_te
     }
     if (room > PY_SSIZE_T_MAX || (none ? 0 : want) != len - head)
         return broken("another length than its shape");
+    if (len - head < ALIAS_MIN)
+        view = NULL;
     shape = PyTuple_New(h->dims);
     for (int i = 0; shape && i < h->dims; i++) {
         PyObject *n = PyLong_FromUnsignedLongLong(le64toh(h->dim[i]));
