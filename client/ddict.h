@@ -122,7 +122,7 @@ extern "C" {
 #define DDICT_API
 #endif
 
-typedef struct ddict ddict_t; /* a handle; belongs to the caller until ddict_detach() */
+typedef struct ddict_handle ddict_t; /* a handle; belongs to the caller until ddict_detach() */
 
 /* --- flags --- */
 

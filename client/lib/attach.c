@@ -73,7 +73,7 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms) {
         return rc;
     if ((rc = fork_handlers_install()) < 0)
         return rc;
-    struct ddict *d = calloc(1, sizeof *d);
+    struct ddict_handle *d = calloc(1, sizeof *d);
     if (!d)
         return dd_error(-ENOMEM, "no memory for a handle");
     strcpy(d->name, name);
@@ -105,7 +105,7 @@ int ddict_detach(ddict_t *d) {
     if (!d)
         return 0;
     pthread_mutex_lock(&registry_lock);
-    struct ddict **at = &handles;
+    struct ddict_handle **at = &handles;
     while (*at && *at != d)
         at = &(*at)->next;
     if (*at)

@@ -321,7 +321,7 @@ static void fork_child(void) {
         s->hold.pipe = -1;
     }
     __atomic_store_n(&fork_generation, fork_generation + 1, __ATOMIC_RELAXED);
-    for (struct ddict *d = handles; d; d = d->next) {
+    for (struct ddict_handle *d = handles; d; d = d->next) {
         d->session = NULL;
         d->asyncs = NULL;
         d->session_id = 0;

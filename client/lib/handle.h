@@ -100,7 +100,7 @@ struct session {
     uint64_t inherited; /* atomic; inherited views not yet released */
 };
 
-struct ddict {
+struct ddict_handle {
     struct session *session; /* atomic; NULL after fork until the first call */
     /* the session's id, or 0; atomic; set after `session` and cleared before it. A thread whose
      * lease_last_used has this id knows the session */
@@ -110,13 +110,13 @@ struct ddict {
     /* after fork: the session as far as earlier calls had time to open it; under lock */
     struct session *opening;
     struct ddict_async *asyncs; /* under registry_lock */
-    struct ddict *next;         /* registry */
+    struct ddict_handle *next;  /* registry */
 };
 
 /* --- session.c --- */
 extern pthread_mutex_t registry_lock;
 extern struct session *sessions;         /* live and closing; under registry_lock */
-extern struct ddict *handles;            /* under registry_lock */
+extern struct ddict_handle *handles;     /* under registry_lock */
 extern HIDDEN uint32_t closing_sessions; /* atomic; how many sessions wait for their views */
 
 /* Attach to the dictionary of that name. 0, and *out is the caller's until session_close(); or a

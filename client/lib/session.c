@@ -16,7 +16,7 @@
 
 pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 struct session *sessions;
-struct ddict *handles;
+struct ddict_handle *handles;
 uint32_t closing_sessions;
 
 static struct session *session_pool; /* closed sessions; under registry_lock */

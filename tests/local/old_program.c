@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct ddict ddict_t;
+typedef struct ddict_handle ddict_t;
 struct ddict_manager_stats {
     uint32_t manager_id, node_id, pid;
     int32_t state;

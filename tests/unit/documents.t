@@ -17,12 +17,12 @@ page() {
     done
 }
 
-# library HEADER MARK PAGES - each function of the header is named, declared as there and described in one of the pages, and no other function is
+# library HEADERS MARK PAGES - each function of the headers is named, declared as there and described in one of the pages, and no other function is
 names() { sed -n '/^\.SH NAME/{n;s/ \\- .*//;s/[\\,]//g;p}' "$1" | tr ' ' '\n'; }
 section() { awk -v want=" $2 " '/^\.SH/ { in_it = index(want, " " $2 " ") } in_it' "$1"; }
 library() {
     local prototypes functions page name declared
-    prototypes=$(awk -v mark="^$2 " '$0 ~ mark { in_it = 1; sub(mark, "") } in_it { sub(/;.*/, ";"); print } /;/ { in_it = 0 }' "$1")
+    prototypes=$(awk -v mark="^$2 " '$0 ~ mark { in_it = 1; sub(mark, "") } in_it { sub(/;.*/, ";"); print } /;/ { in_it = 0 }' $1)
     functions=$(grep -oE '\bddict_[a-z_]+\(' <<<"$prototypes" | tr -d '(' | sort -u)
     [ "$(wc -w <<<"$functions")" -gt 15 ] || { echo "not ok only these functions in $1: $functions"; bad=1; }
     for page in $3; do
@@ -44,7 +44,7 @@ library() {
     comm -3 <(echo "$functions") <(for page in $3; do names "$page"; done | grep -vxE 'libddict|libddict-runtime|ddict_async' | sort) | grep . && { echo "not ok these functions are not in one page"; bad=1; }
 }
 man=$src/doc/man headers=$(find "$src/client" "$src/runtime" -name 'ddict*.h')
-library "$src/client/ddict.h" DDICT_API "$(echo "$man"/libddict.3 "$man"/ddict_*.3)"
+library "$src/client/ddict.h $src/client/ddict_values.h" DDICT_API "$(echo "$man"/libddict.3 "$man"/ddict_*.3)"
 library "$(grep '/ddict_runtime\.h$' <<<"$headers")" DDICT_RT_API "$man/libddict-runtime.3"
 page libddict.3 $(grep -ohE '^ +DDICT_E[A-Z]+ = ' $headers | tr -d ' =')
 page ddict_stats.3 $(sed -n '/^struct ddict_manager_stats {/,/^}/p' $headers | sed 's|/\*.*||;s|\[.*\]||' | grep -E '^ +(struct [a-z_]+|[a-z0-9_]+) [a-z].*;' |

@@ -408,7 +408,7 @@ START_TEST(of_two_puts_of_one_key_the_later_one_stays_behind) {
     struct node_manager *of[] = {&manager};
     struct msg put, m, hold = {.len = MSG_HEADER, .type = MSG_HOLD, .manager = 0, .aux = 1},
                        go = {.len = MSG_HEADER, .type = MSG_HOLD, .manager = 0};
-    struct ddict h = {.session = &session};
+    struct ddict_handle h = {.session = &session};
     pthread_t t;
     begin();
     large_fill();

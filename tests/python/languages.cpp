@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// languages.cpp - the C++ side of test_languages.py: "put" and "check" as languages.c; "self" looks at the rest of ddict.hpp.
+#include <ddict.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+
+using namespace std::string_literals;
+using ddict::Array;
+using ddict::Bytes;
+using ddict::DDict;
+using ddict::Dict;
+
+#define MUST(what)                                                          \
+    do {                                                                    \
+        if (!(what)) {                                                      \
+            std::cerr << __FILE__ << ":" << __LINE__ << ": " #what << "\n"; \
+            std::exit(1);                                                   \
+        }                                                                   \
+    } while (0)
+
+template <class E, class Call> bool raises(int code, Call call) {
+    try {
+        call();
+    } catch (const E &e) {
+        return e.code() == code && *e.what() && dynamic_cast<const std::exception *>(&e);
+    }
+    return false;
+}
+
+static const auto one_x = std::tuple(1, "x");
+static const auto above = std::tuple(UINT64_MAX, Bytes{"z"});
+
+template <class T> Array<T> counted(ddict::Shape shape) {
+    Array<T> a(std::move(shape));
+    for (std::size_t i = 0; i < a.size(); i++)
+        a.data()[i] = static_cast<T>(static_cast<int>(i));
+    return a;
+}
+
+template <class Do> void each_type(Do todo) {
+    todo(DDICT_INT8, std::int8_t{});
+    todo(DDICT_INT16, std::int16_t{});
+    todo(DDICT_INT32, std::int32_t{});
+    todo(DDICT_INT64, std::int64_t{});
+    todo(DDICT_UINT8, std::uint8_t{});
+    todo(DDICT_UINT16, std::uint16_t{});
+    todo(DDICT_UINT32, std::uint32_t{});
+    todo(DDICT_UINT64, std::uint64_t{});
+    todo(DDICT_FLOAT32, float{});
+    todo(DDICT_FLOAT64, double{});
+    todo(DDICT_COMPLEX128, std::complex<double>{});
+}
+
+static void put_all(Dict &d) {
+    d.put("n", -42);
+    d.put(7, 0.5);
+    d.put(one_x, "gr\xc3\xbc\xc3\x9f"s);
+    d.put(std::pair("deep"s, above), Bytes{"a\0b"s});
+    each_type([&](const char *name, auto zero) { d.put(name, counted<decltype(zero)>({3, 4})); });
+    auto large = counted<double>({300, 4});
+    d.put("large", ddict::ArrayRef{large.data(), {300, 4}}); // not copied
+    d.put("one", ddict::ArrayRef<double>{large.data() + 5, {}});
+    d.put("row", std::vector<float>{0, 1, 2});
+}
+
+static void check_all(Dict &d) {
+    MUST(d.get<int>("n") == -42);
+    MUST(d.get<double>(7) == 0.5);
+    MUST(d.get<std::string>(one_x) == "gr\xc3\xbc\xc3\x9f");
+    MUST(d.get<Bytes>(std::pair("deep"s, above)) == Bytes{"a\0b"s});
+    each_type([&](const char *name, auto zero) {
+        MUST(d.get<Array<decltype(zero)>>(name) == counted<decltype(zero)>({3, 4}));
+    });
+    auto view = d.view_array<double>("large");
+    MUST(view.shape() == (ddict::Shape{300, 4}) && view.size() == 1200);
+    MUST(view(299, 3) == 1199 && view[4] == 4 && view.span()[7] == 7 && view.end()[-1] == 1199);
+    MUST(d.view_array<double>("one").shape().empty() && d.view_array<double>("one")[0] == 5);
+    MUST((d.get<std::array<float, 3>>("row") == std::array<float, 3>{0, 1, 2}));
+}
+
+static void see_keys(Dict &d) {
+    d.clear();
+    MUST(d.empty());
+    d.put("a", 1);
+    d.put(std::tuple("a", 1), 2);
+    d.put(std::tuple("a", 2), 3);
+    d.put(-5, 4);
+    d.put(UINT64_MAX, 5);
+    d.put(ddict::Key::raw("\xff", 1), 6);
+    MUST(d.size() == 6 && d.keys().size() == 6);
+    MUST(d.keys<std::string>() == std::vector<std::string>{"a"});
+    MUST(d.keys<int>() == std::vector<int>{-5});
+    MUST(d.keys<std::uint64_t>() == std::vector<std::uint64_t>{UINT64_MAX});
+    using Pair = std::pair<std::string, int>;
+    MUST(d.keys<Pair>().size() == 2 && d.keys<Pair>()[0].first == "a");
+    MUST((d.keys<std::tuple<std::string, std::int8_t>>().size() == 2));
+    MUST((d.keys<std::tuple<std::string>>().empty()));
+    MUST(d.keys_with(std::tuple("a")).size() == 2 && d.keys_with("a").size() == 1);
+    MUST(d.local_keys().size() == 6);
+    MUST(ddict::Key(7).as<int>() == 7 && !ddict::Key(7).is<std::string>());
+    MUST(!ddict::Key(300).is<std::uint8_t>() && !ddict::Key(-1).is<std::uint64_t>());
+    MUST((raises<ddict::TypeError>(-EBADMSG, [] { ddict::Key("a").as<int>(); })));
+    MUST((raises<ddict::Error>(DDICT_EKEYSIZE, [&] { d.get<int>(std::string(70000, 'x')); })));
+}
+
+static void see_values(Dict &d) {
+    DDict<std::string, double> x(d);
+    d.clear();
+    x["a"] = 0.5;
+    x["b"] = x["a"];
+    double got = x["b"];
+    MUST(got == 0.5 && x.get("b") == 0.5 && x.get("none", 7) == 7);
+    MUST((raises<ddict::KeyError>(DDICT_ENOKEY, [&] { x["none"].value(); })));
+    MUST((raises<ddict::TimeoutError>(-ETIMEDOUT,
+                                      [&] { x.wait("none", std::chrono::milliseconds(20)); })));
+    MUST(x.wait("a", ddict::default_timeout) == 0.5);
+    MUST(!x.put_new("a", 1) && x.put_new("c", 1) && x.put_existing("c", 2));
+    MUST(!x.put_existing("none", 1) && x.contains("a") && !x.contains("none"));
+    MUST(x.pop("c") == 2 && x.erase("b") && !x.erase("b") && x.size() == 1);
+    std::map<std::string, double> many{{"p", 1}, {"q", 2}};
+    x.put_many(many);
+    auto back = x.get_many(std::vector<std::string>{"q", "none", "p"});
+    MUST(back.size() == 3 && back[0] == 2 && !back[1] && back[2] == 1);
+    MUST(x.items().size() == 3 && x.local_keys().size() == 3);
+    d.put_many(std::map<int, std::vector<int>>{{1, {1, 2}}, {2, {}}});
+    MUST((d.get<std::vector<int>>(1) == std::vector<int>{1, 2} &&
+          d.get<std::vector<int>>(2).empty()));
+    d.put("s", "text");
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { x.get("s"); })));
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { x.items(); })));
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { d.get<std::vector<float>>(1); })));
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { d.get<std::array<int, 3>>(1); })));
+    d.put("two", Array<int>({2, 2}, 1));
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { d.get<std::vector<int>>("two"); })));
+    d.put("n", 300);
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { d.get<std::uint8_t>("n"); })));
+    MUST(d.get<double>("n") == 300 && d.get<std::int16_t>("n") == 300);
+    d.push("queue", "a");
+    d.push("queue", "b");
+    MUST(d.pop<std::string>("queue") == "a" && d.pop<std::string>("queue") == "b");
+    d.freeze();
+    MUST(d.is_frozen() && (raises<ddict::FrozenError>(DDICT_EFROZEN, [&] { d.put("n", 1); })));
+    d.unfreeze();
+    MUST(!d.is_frozen() && ddict_len(d.handle(), -1) > 0);
+}
+
+static void see_life() {
+    ddict::View kept;
+    {
+        Dict d, other = std::move(d);
+        other.put("n", 1);
+        kept = other.view("n");
+        Dict third = other; // the same handle
+        MUST(third.get<int>("n") == 1);
+    }
+    MUST(kept.as<int>() == 1 && kept.size() == 1 && kept.tag() == DDICT_VALUE_INT);
+    ddict::View moved = std::move(kept);
+    MUST(moved.as<int>() == 1 && kept.data() == nullptr);
+    MUST((raises<ddict::Error>(DDICT_ENODICT, [] { Dict("no.such.dictionary"); })));
+    Array<int> a({2, 3});
+    a(1, 2) = 5;
+    MUST(a.data()[5] == 5 && std::as_const(a)(1, 2) == 5);
+    bool outside = false;
+    try {
+        a(2, 0) = 1;
+    } catch (const std::out_of_range &) {
+        outside = true;
+    }
+    MUST(outside);
+}
+
+int main(int argc, char **argv) {
+    std::string what = argc > 1 ? argv[1] : "";
+    try {
+        Dict d;
+        if (what == "put")
+            put_all(d);
+        else if (what == "check")
+            check_all(d);
+        else {
+            see_keys(d);
+            see_values(d);
+            see_life();
+        }
+    } catch (const std::exception &e) {
+        std::cerr << "exception: " << e.what() << "\n";
+        return 1;
+    }
+    return 0;
+}
