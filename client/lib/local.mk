@@ -18,7 +18,8 @@ libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
 
 lib_LTLIBRARIES += libddict.la
-include_HEADERS += client/ddict.h client/ddict_values.h client/ddict.hpp client/ddict_values.hpp
+include_HEADERS += client/ddict.h client/ddict_values.h client/ddict.hpp client/ddict_values.hpp \
+  client/fortran/ddict.f90
 libddict_la_SOURCES =
 # nodelete: threads end and processes fork through our handlers after a dlclose() too.
 libddict_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^ddict_' \

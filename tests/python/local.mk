@@ -21,7 +21,7 @@ EXTRA_DIST += tests/python/near.t tests/python/test_near.py
 EXTRA_DIST += tests/python/sets.t tests/python/test_sets.py
 EXTRA_DIST += tests/python/freeze.t tests/python/test_freeze.py
 EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/python/languages.c \
-  tests/python/languages.cpp
+  tests/python/languages.cpp tests/python/languages.f90
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 if BUILD_PYTHON
 TESTS += tests/python/near.t tests/python/freeze.t tests/python/readme.t \

@@ -2,6 +2,7 @@
 """Programs in C, C++ and Fortran share keys, numbers, text and arrays with Python: what one stores the others read. They are compiled here, as a user would."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ from harness import DictTest, module_or_skip
 HERE = os.path.dirname(os.path.realpath(__file__))
 TYPES = ("|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f4", "<f8", "<c16")
 COMPILE_S, RUN_S = 300, 120
+FORTRAN = os.path.join(os.environ.get("DDICT_PREFIX") or os.path.join(HERE, "..", "..", "client", "fortran"),
+                       "include" if os.environ.get("DDICT_PREFIX") else "", "ddict.f90")
 
 
 def compiler(*names):
@@ -116,6 +119,59 @@ class Languages(DictTest):
         program = self.cpp("clang++")
         self.both_ways(program, ("deep", (2**64 - 1, b"z")))
         self.run_program(program, "self")
+
+    def fortran(self):
+        folder = self.folder.name
+        return self.build([compiler("gfortran"), "-std=f2018", "-Wall", "-Wextra", "-Wno-compare-reals", "-Werror", f"-J{folder}"],
+                          FORTRAN, os.path.join(HERE, "languages.f90"))
+
+    def values_of_fortran(self):
+        """What languages.f90 has. Its first index is the fastest, and Python's last one: shapes are turned round."""
+        np = self.np
+        wide = np.arange(24.0).reshape(3, 8)
+        return {"n": -42, "big": 2**40, 7: 0.5, "single": 0.25, (1, "x"): "gr\u00fc\u00df", ("deep", (2**40, "z")): "",
+                "<i4": np.arange(6, dtype="<i4").reshape(3, 2), "<i8": np.array([0, 1, 2**40]), "<f4": np.arange(6, dtype="<f4").reshape(3, 2),
+                "<f8": np.arange(120.0).reshape(6, 5, 4), "<c16": np.array([1 + 2j, 3 + 4j]), "section": np.ascontiguousarray(wide[:, 1::3]),
+                "empty": np.zeros(0, "<i8")}
+
+    def test_fortran(self):
+        program, np = self.fortran(), self.np
+        self.run_program(program, "put")
+        for key, value in self.values_of_fortran().items():
+            got = self.d[key]
+            self.assertIs(type(got), type(value), key)
+            if type(value) is np.ndarray:
+                self.assertEqual((got.dtype, got.shape, got.tolist()), (value.dtype, value.shape, value.tolist()))
+            else:
+                self.assertEqual(got, value)
+        a = self.d["<f8"].T  # Fortran's shape
+        self.assertEqual((a.shape, a.flags.f_contiguous, a[1, 0, 0], a[0, 0, 1]), ((4, 5, 6), True, 1.0, 20.0))
+        self.d.clear()
+        self.d.update(self.values_of_fortran())
+        self.run_program(program, "check")
+
+    def test_fortran_says_what_is_wrong(self):
+        program = self.fortran()
+        self.run_program(program, "self")
+        done = subprocess.run([program, "fail"], env=dict(os.environ, **self.dictionary.environment()), stderr=subprocess.PIPE, text=True, timeout=RUN_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, "^ddict: .*no such key|^ddict: .*not in the dictionary")
+
+    def readme_program(self, language, suffix):
+        with open(os.path.join(HERE, "..", "..", "README.md"), encoding="utf-8") as f:
+            code = re.findall(rf"^```{language}\n(.*?)^```$", f.read(), re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(code), 1)
+        source = os.path.join(self.folder.name, f"readme.{suffix}")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(code[0])
+        return source
+
+    def test_what_the_readme_prints(self):
+        cpp, f90 = self.readme_program("cpp", "cpp"), self.readme_program("fortran", "f90")
+        self.run_program(self.build([compiler("g++"), "-std=c++17", "-Wall", "-Wextra", "-Werror"], cpp), "")
+        self.assertEqual(self.d["loss", 7], 0.5)
+        self.run_program(self.build([compiler("gfortran"), f"-J{self.folder.name}"], FORTRAN, f90), "")
+        self.assertEqual(self.d["loss", 8], 0.5)
 
 
 if __name__ == "__main__":
