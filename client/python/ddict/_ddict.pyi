@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import builtins
 from types import TracebackType
+from os import PathLike
 from typing import Any, Callable, Iterable, Iterator, Optional, SupportsIndex, Tuple, Type, TypeVar, Union, overload
 
 _T = TypeVar("_T")
-Key = Union[str, bytes, SupportsIndex, Tuple["Key", ...]]
+Key = Union[str, bytes, SupportsIndex, "PathLike[str]", Tuple["Key", ...]]
 __version__: str
 
 class Error(Exception):

@@ -5,6 +5,7 @@
 #include <string.h>
 
 static PyObject *raw_key_type; /* ddict.RawKey */
+static PyObject *str_fspath;
 
 int key_init(PyObject *module) {
     raw_key_type = PyObject_CallFunction(
@@ -14,7 +15,8 @@ int key_init(PyObject *module) {
         "Python's keys begin with.\n\n"
         "Iteration gives it for keys that other programs stored and that no Python key stands "
         "for.");
-    return raw_key_type ? PyModule_AddObjectRef(module, "RawKey", raw_key_type) : -1;
+    str_fspath = PyUnicode_InternFromString("__fspath__");
+    return raw_key_type && str_fspath ? PyModule_AddObjectRef(module, "RawKey", raw_key_type) : -1;
 }
 
 static unsigned char *key_append(struct key *k, size_t n) {
@@ -165,6 +167,11 @@ static void not_a_key(PyObject *obj, const struct part *at) {
     Py_XDECREF(where);
 }
 
+/* pathlib's paths and the like, which open() takes for their text */
+static bool is_path(PyObject *obj) {
+    return PyObject_HasAttr((PyObject *)Py_TYPE(obj), str_fspath);
+}
+
 static int append_key(struct key *k, PyObject *obj, const struct part *at) {
     if (PyLong_Check(obj))
         return append_int(k, obj);
@@ -187,6 +194,11 @@ static int append_key(struct key *k, PyObject *obj, const struct part *at) {
         PyObject *num = PyNumber_Index(obj);
         int rc = num ? append_int(k, num) : -1;
         Py_XDECREF(num);
+        return rc;
+    } else if (is_path(obj)) {
+        PyObject *text = PyOS_FSPath(obj);
+        int rc = text ? append_key(k, text, at) : -1;
+        Py_XDECREF(text);
         return rc;
     }
     not_a_key(obj, at);
@@ -221,7 +233,8 @@ bool key_is_never_there(PyObject *obj) {
 }
 
 int prefix_encode(struct key *k, PyObject *obj) {
-    if (obj != Py_None && !PyUnicode_Check(obj) && !PyBytes_Check(obj) && !PyTuple_Check(obj)) {
+    if (obj != Py_None && !PyUnicode_Check(obj) && !PyBytes_Check(obj) && !PyTuple_Check(obj) &&
+        !is_path(obj)) {
         PyErr_Format(PyExc_TypeError,
                      "a prefix is a str, bytes or a tuple of first parts, not %.200s",
                      Py_TYPE(obj)->tp_name);
