@@ -20,12 +20,13 @@ EXTRA_DIST += tests/python/torch.t tests/python/test_torch.py tests/python/test_
 EXTRA_DIST += tests/python/near.t tests/python/test_near.py
 EXTRA_DIST += tests/python/sets.t tests/python/test_sets.py
 EXTRA_DIST += tests/python/freeze.t tests/python/test_freeze.py
+EXTRA_DIST += tests/python/cloud.t tests/python/test_cloud.py
 EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/python/languages.c \
   tests/python/languages.cpp tests/python/languages.f90
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 if BUILD_PYTHON
 TESTS += tests/python/near.t tests/python/freeze.t tests/python/readme.t \
-  tests/python/languages.t
+  tests/python/languages.t tests/python/cloud.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

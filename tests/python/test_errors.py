@@ -180,7 +180,7 @@ class Errors(DictTest):
         self.assertRaises(ValueError, d.get_many, ["a", Evil()])
 
     def test_the_handle_works_after_each_error(self):
-        for bad in (lambda: self.d[1.5], lambda: self.d["none"], lambda: self.d.__setitem__("a", lambda: 0), lambda: self.d.get("b", wait=True, timeout=0.01)):
+        for bad in (lambda: self.d[1.5], lambda: self.d["none"], lambda: self.d.__setitem__("a", threading.Lock()), lambda: self.d.get("b", wait=True, timeout=0.01)):
             with self.assertRaises(Exception):
                 bad()
             self.d["ok"] = 1

@@ -7,6 +7,7 @@ import sys
 import time
 import tracemalloc
 import unittest
+from pathlib import Path
 
 import ddict
 from harness import DictTest
@@ -17,7 +18,8 @@ KEY = ("key", "of some length", 12345)
 
 def every_call(d):
     """Everything a handle can do, with its errors."""
-    for value in (b"bytes" * 100, "text", "\u00e9", 5, 2.5, None, VALUE, [pickle.PickleBuffer(VALUE["buffer"])] * 3, memoryview(b"abcdef")[::2]):
+    for value in (b"bytes" * 100, "text", "\u00e9", 5, 2.5, None, VALUE, [pickle.PickleBuffer(VALUE["buffer"])] * 3, memoryview(b"abcdef")[::2],
+                  ["__main__", VALUE]):  # the last one pickled twice: as it may name a class of the program
         d[KEY] = value
         d[KEY]
         view = d.view(KEY)
@@ -27,13 +29,14 @@ def every_call(d):
         view.release()
         del view, memory
     d.get(KEY), d.get("none"), d.get("none", VALUE), d.get("none", VALUE, wait=True, timeout=0.001)
-    KEY in d, "none" in d, len(d), d.owner(KEY), d.info, d.stats, repr(d)
+    d[Path("a/b")], d[("a", Path("b"))] = VALUE, VALUE
+    KEY in d, "none" in d, Path("a/b") in d, len(d), d.owner(KEY), d.info, d.stats, repr(d)
     d.setdefault(KEY, VALUE), d.setdefault("new", VALUE), d.put_new(KEY, VALUE), d.put_existing("none", VALUE)
     d.put_many({i: VALUE for i in range(50)}), d.put_many([("big", [pickle.PickleBuffer(bytearray(100_000))])])
     d.get_many([KEY, "none", 1, 2], VALUE)
     list(d), list(d.items()), list(d.values()), next(iter(d)), d == {}
     d.pop(KEY), d.pop("none", VALUE), d.popitem()
-    for bad in (lambda: d["none"], lambda: d[1.5], lambda: d.__setitem__("f", [VALUE, lambda: 0]), lambda: d.__setitem__(2.5, VALUE), lambda: d.view("none"),
+    for bad in (lambda: d["none"], lambda: d[1.5], lambda: d.__setitem__("f", [VALUE, lambda: 0]), lambda: d.__setitem__("f", [VALUE, iter(d)]), lambda: d.__setitem__(2.5, VALUE), lambda: d.view("none"),
                 lambda: d.pop("none"), lambda: d.__delitem__("none"), lambda: d.get("none", wait=True, timeout=0.001), lambda: d.put_many([(1, VALUE), (2.5, VALUE)]),
                 lambda: d.put_many([(1, VALUE, 3)]), lambda: d.get_many([KEY, 1.5]), lambda: d.put_many(5), lambda: d.get(KEY, VALUE, wrong=1),
                 lambda: d.__setitem__("k" * 70000, VALUE), lambda: d.get_many(["k" * 70000]), lambda: ddict.attach("none such", 1), lambda: d.view(1, wait=True, timeout=-1)):

@@ -173,7 +173,7 @@ class Sets(DictTest):
 
         class Unpicklable(Indexed):
             def __getitem__(self, i):
-                return (lambda: 0) if i == self.bad else super().__getitem__(i)
+                return (x for x in ()) if i == self.bad else super().__getitem__(i)
 
         for data in (Indexed(list(range(1000)), bad=500), Indexed(list(range(1000)), bad=999), Indexed(list(range(1000)), bad=0), generator(), Unpicklable(list(range(1000)), bad=700)):
             with self.assertRaises(Exception) as caught:

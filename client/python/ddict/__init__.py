@@ -8,8 +8,8 @@
     array = d["weights", 3]         # a private copy
     view = d.view("sample")         # read-only, in place
 
-Keys are str, bytes, int (anything with __index__; True is 1) and tuples of these; 1, "1" and b"1" are different keys.
-Values are any objects that pickle; bytes, bytearray, memoryview, str, int and float are stored without pickle.
+Keys are str (or a path of pathlib, which is its text), bytes, int (anything with __index__; True is 1) and tuples of these; 1, "1" and b"1" are different keys.
+Values are any objects that pickle, or cloudpickle where that is installed; bytes, bytearray, memoryview, str, int, float and arrays are stored without either.
 """
 
 import os
@@ -33,6 +33,7 @@ __all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "
            "save", "sets"]
 
 _ABSENT = object()
+_RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py
 _CHUNK_KEYS = 64        # values that iteration fetches at once: enough to hide the network's latency
 _CHUNK_BYTES = 8 << 20  # limit of their total size, once their size is known
 

@@ -88,19 +88,24 @@ def _reduce(tensor):
     return rebuild_last if last else rebuild, (buffer, t.dtype, tuple(tensor.shape), tensor.requires_grad)
 
 
+def reduce_tensor(obj, seen):
+    """As reducer_override() of a pickler. seen: its tensors so far, by memory and layout; kept alive until the pickle is done."""
+    if type(obj) is not torch.Tensor:
+        return NotImplemented
+    reduced = _reduce(obj)
+    if reduced is NotImplemented or obj.numel() == 0:
+        return reduced
+    same = seen.setdefault((obj.data_ptr(), obj.dtype, obj.device, obj.shape, obj.stride(), obj.is_conj(), obj.is_neg()), obj)
+    return reduced if same is obj else (again, (same, obj.requires_grad))
+
+
 class _Pickler(pickle.Pickler):
     def __init__(self, *args, **kwds):
         super().__init__(*args, **kwds)
-        self.seen = {}  # tensors already pickled, by memory and layout; kept alive until the pickle is done
+        self.seen = {}
 
     def reducer_override(self, obj):
-        if type(obj) is not torch.Tensor:
-            return NotImplemented
-        reduced = _reduce(obj)
-        if reduced is NotImplemented or obj.numel() == 0:
-            return reduced
-        same = self.seen.setdefault((obj.data_ptr(), obj.dtype, obj.device, obj.shape, obj.stride(), obj.is_conj(), obj.is_neg()), obj)
-        return reduced if same is obj else (again, (same, obj.requires_grad))
+        return reduce_tensor(obj, self.seen)
 
 
 def dumps(obj, buffer_callback):

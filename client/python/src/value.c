@@ -4,8 +4,12 @@
  *
  * bytes, bytearray, memoryview, View, str, int, float and arrays are stored directly, all other
  * objects by pickle protocol 5. Buffers that pickle passes out of band (numpy arrays, torch tensors
- * by ddict._torch) become separate pieces and are copied once, by libddict.
+ * by ddict._torch) become separate pieces and are copied once, by libddict. ddict._cloud pickles what
+ * pickle cannot, and what it would store as a name of __main__.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1 /* memmem() */
+#endif
 #include "pyddict.h"
 
 #include <endian.h>
@@ -15,6 +19,8 @@
 static PyObject *dumps; /* pickle.dumps */
 /* ddict._torch.dumps; NULL until this process has imported torch */
 static PyObject *torch_dumps;
+static PyObject *cloud_dumps; /* ddict._cloud.dumps; NULL until a value needs it */
+static PyObject *pickling_error;
 static PyObject *str_torch, *dumps_kwnames;
 static const unsigned char zeros[OOB_ALIGN];
 
@@ -24,10 +30,11 @@ int value_init(void) {
     if (!pickle)
         return -1;
     dumps = PyObject_GetAttrString(pickle, "dumps");
+    pickling_error = PyObject_GetAttrString(pickle, "PicklingError");
     Py_DECREF(pickle);
     str_torch = PyUnicode_InternFromString("torch");
     dumps_kwnames = Py_BuildValue("(s)", "buffer_callback");
-    return dumps && str_torch && dumps_kwnames ? 0 : -1;
+    return dumps && pickling_error && str_torch && dumps_kwnames ? 0 : -1;
 }
 
 /* Pickler's buffer_callback; `list` is its self. Returning True keeps the buffer in the stream. */
@@ -63,6 +70,12 @@ static PyObject *torch_dumps_get(void) {
     torch_dumps = PyObject_GetAttrString(mod, "dumps");
     Py_DECREF(mod);
     return torch_dumps;
+}
+
+static void stream_clear(struct value *v) {
+    if (v->buf.obj)
+        PyBuffer_Release(&v->buf);
+    Py_CLEAR(v->hold);
 }
 
 static int stream_set(struct value *v, PyObject *stream) /* takes the reference */
@@ -121,15 +134,17 @@ static int pieces_lay(struct value *v) {
     return 0;
 }
 
-static int encode_pickle(struct value *v, PyObject *obj) {
+/* Start the list of buffers anew. A function that appends to it, for a pickler. */
+static PyObject *collect_new(struct value *v) {
+    Py_XSETREF(v->oob, PyList_New(0));
+    return v->oob ? PyCFunction_New(&oob_collect_def, v->oob) : NULL;
+}
+
+static PyObject *stream_make(struct value *v, PyObject *obj) {
     PyObject *helper = torch_dumps_get(), *collect, *stream;
 
-    if (!helper && PyErr_Occurred())
-        return -1;
-    v->oob = PyList_New(0);
-    collect = v->oob ? PyCFunction_New(&oob_collect_def, v->oob) : NULL;
-    if (!collect)
-        return -1;
+    if ((!helper && PyErr_Occurred()) || !(collect = collect_new(v)))
+        return NULL;
     if (helper) {
         stream = PyObject_CallFunctionObjArgs(helper, obj, collect, NULL);
     } else {
@@ -138,8 +153,103 @@ static int encode_pickle(struct value *v, PyObject *obj) {
         Py_XDECREF(five);
     }
     Py_DECREF(collect);
+    return stream;
+}
+
+/* The length of the object or frame that begins here, which has head bytes before it; 0: a stream
+ * goes on otherwise. Long strings and bytes stand between frames. */
+static size_t frame_length(const unsigned char *p, size_t left, size_t *head) {
+    uint64_t n = 0;
+
+    *head = *p == 'B' || *p == 'X'                                 ? 5
+            : *p == 0x95 || *p == 0x8d || *p == 0x8e || *p == 0x96 ? 9
+                                                                   : 0;
+    if (*head == 0 || left < *head)
+        return 0;
+    memcpy(&n, p + 1, *head - 1);
+    n = le64toh(n);
+    return n <= left - *head ? *head + (size_t)n : 0;
+}
+
+/* Whether a stream may name something of __main__ (or __mp_main__). Names are in frames; where that
+ * is not clear, all that follows is looked at. */
+static bool stream_names_main(const unsigned char *p, size_t len) {
+    static const char name[] = "_main__";
+    const unsigned char *end = p + len;
+    size_t head, n;
+
+    if (len < 2)
+        return false;
+    for (p += 2; p < end && (n = frame_length(p, (size_t)(end - p), &head)) > 0; p += n)
+        if (*p == 0x95 && memmem(p + head, n - head, name, sizeof name - 1))
+            return true;
+    return p < end && memmem(p, (size_t)(end - p), name, sizeof name - 1);
+}
+
+/* The stream that ddict._cloud makes, or None if it has nothing better. failure: pickle's own. */
+static PyObject *stream_make_cloud(struct value *v, PyObject *obj, PyObject *failure) {
+    PyObject *collect, *stream, *plain, *mod;
+
+    if (!cloud_dumps) {
+        mod = PyImport_ImportModule("ddict._cloud");
+        cloud_dumps = mod ? PyObject_GetAttrString(mod, "dumps") : NULL;
+        Py_XDECREF(mod);
+        if (!cloud_dumps)
+            return NULL;
+    }
+    plain = Py_XNewRef(v->oob);
+    collect = collect_new(v);
+    stream =
+        collect ? PyObject_CallFunctionObjArgs(cloud_dumps, obj, collect, failure, NULL) : NULL;
+    Py_XDECREF(collect);
+    if (stream == Py_None)
+        Py_XSETREF(v->oob, Py_XNewRef(plain));
+    Py_XDECREF(plain);
+    return stream;
+}
+
+/* After pickle failed: a stream all the same. */
+static PyObject *stream_after_failure(struct value *v, PyObject *obj) {
+    PyObject *type, *failure, *trace, *stream;
+
+    if (!PyErr_ExceptionMatches(pickling_error) && !PyErr_ExceptionMatches(PyExc_AttributeError) &&
+        !PyErr_ExceptionMatches(PyExc_TypeError))
+        return NULL;
+    PyErr_Fetch(&type, &failure, &trace);
+    PyErr_NormalizeException(&type, &failure, &trace);
+    if (trace)
+        PyException_SetTraceback(failure, trace);
+    stream = stream_make_cloud(v, obj, failure);
+    if (stream && PyExceptionInstance_Check(stream)) {
+        PyErr_SetObject((PyObject *)Py_TYPE(stream), stream);
+        Py_CLEAR(stream);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(failure);
+    Py_XDECREF(trace);
+    return stream;
+}
+
+static int encode_pickle(struct value *v, PyObject *obj) {
+    PyObject *stream = stream_make(v, obj);
+    bool plain = stream != NULL;
+
+    if (!plain)
+        stream = stream_after_failure(v, obj);
     if (!stream || stream_set(v, stream) < 0)
         return -1;
+    if (plain && stream_names_main(v->one.iov_base, v->one.iov_len)) {
+        stream = stream_make_cloud(v, obj, Py_None);
+        if (!stream)
+            return -1;
+        if (stream == Py_None) {
+            Py_DECREF(stream);
+        } else {
+            stream_clear(v);
+            if (stream_set(v, stream) < 0)
+                return -1;
+        }
+    }
     v->tag = TAG_PICKLE;
     return PyList_GET_SIZE(v->oob) ? pieces_lay(v) : 0;
 }
@@ -263,10 +373,8 @@ int value_join(struct value *v) {
 }
 
 void value_clear(struct value *v) {
-    if (v->buf.obj)
-        PyBuffer_Release(&v->buf);
+    stream_clear(v);
     Py_CLEAR(v->oob);
-    Py_CLEAR(v->hold);
     PyMem_Free(v->heap);
     v->heap = NULL;
 }
