@@ -727,8 +727,49 @@ DDICT_API int ddict_stats(ddict_t *d, struct ddict_manager_stats **out, size_t s
  * size: sizeof *s. */
 DDICT_API char *ddict_stats_json(const struct ddict_manager_stats *s, size_t size);
 
-/* Tell the dictionary of that name (NULL: as for ddict_attach()) to drain and end. Returns when its
- * managers have taken the order. */
+/* --- a dictionary of this program's own --- */
+
+/*
+ * Start a dictionary, wait until it can be used, and attach to it. options: words as `ddict up` takes
+ * them ("--managers=4", "--mem=8G"; ddict-up(1)), NULL behind the last; NULL: none. In a Slurm job its
+ * managers run on the job's nodes, of which this must be one; elsewhere on this machine. Without
+ * --name its name is one that no other dictionary has. ddict_get_info() tells the name; give it to
+ * other processes, as $DDICT_NAME or otherwise, and they can attach.
+ *
+ * It ends by ddict_down(), or with this process, however that ends (exec too): at exit(), which waits
+ * for it; in the background after _exit() or SIGKILL. A forked child is no maker of it: the child
+ * may use it and may exit. With the option --keep it ends by ddict_down() or with the job alone, and
+ * if there is a dictionary of the name already, that one is attached to.
+ *
+ * timeout_ms, -1: as long as the start takes (--start-timeout limits it; --load and --restore take
+ * their time). A start that fails, or is late, is undone before the call returns. DDICT_ENODICT: it
+ * did not start; the sentence says why. -ENOENT: there is no command `ddict`, which is looked for as
+ * $DDICT_COMMAND, else beside this library, else on PATH; it is a child of this process meanwhile.
+ * -EINVAL: a word is no option.
+ *
+ * Threads: any; several may start dictionaries at once.
+ */
+DDICT_API int ddict_up(ddict_t **out, const char *const *options, int timeout_ms);
+
+/* The same in parts, for a program that does something else meanwhile. wait: -ETIMEDOUT: not yet, call
+ * it again; with every other result s is gone. cancel undoes the start; s is gone. */
+typedef struct ddict_start ddict_start_t;
+DDICT_API int ddict_up_begin(ddict_start_t **s, const char *const *options);
+DDICT_API int ddict_up_wait(ddict_start_t *s, ddict_t **out, int timeout_ms);
+DDICT_API int ddict_up_cancel(ddict_start_t *s);
+
+/*
+ * End the dictionary of that name. NULL: of those that this process made by ddict_up() the last one,
+ * else as for ddict_attach().
+ *
+ * One that this process made drains: it waits, --drain-ms at most, for the processes that are
+ * attached, so detach first. The call returns when nothing of it is left; timeout_ms -1: as long as
+ * that takes. DDICT_ELOST: it was lost before. -EIO: not all was saved (--save). After -ETIMEDOUT it
+ * goes on to end, and the call may be made again.
+ *
+ * Any other one is told to drain and end, and the call returns when its managers have taken the
+ * order.
+ */
 DDICT_API int ddict_down(const char *name, int timeout_ms);
 
 /* --- errors and version --- */

@@ -2,6 +2,7 @@
 /* attach.c - the handle: attach, detach, facts about the dictionary, and ddict_down(). */
 #include "async.h"
 #include "lease.h"
+#include "up.h"
 #include <base/user.h>
 
 #include <errno.h>
@@ -214,6 +215,9 @@ int ddict_refills(ddict_t *d) {
 int ddict_down(const char *name, int timeout_ms) {
     char own[DICT_NAME_MAX];
     int rc = 0;
+    struct ddict_start *made = up_take(name);
+    if (made)
+        return up_end(made, timeout_ms);
     name = name_choose(name, own, &rc);
     if (!name)
         return rc;

@@ -19,6 +19,7 @@
  * (lease.h) are not views.
  */
 #include "lease.h"
+#include "up.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -270,6 +271,7 @@ static void hold_share(struct session *s) {
 
 static void fork_before(void) {
     struct deadline d;
+    ups_lock_take();
     deadline_start(&d, DD_FORK_MS);
     pthread_mutex_lock(&registry_lock);
     holds_give(&d);
@@ -297,6 +299,7 @@ static void fork_parent(void) {
         hold_drop(&s->hold);
     fork_gate_open();
     pthread_mutex_unlock(&registry_lock);
+    ups_lock_give();
 }
 
 static void child_no_views(struct session *s) {
@@ -310,6 +313,7 @@ static void child_no_views(struct session *s) {
 }
 
 static void fork_child(void) {
+    ups_forget();
     pthread_mutex_init(&registry_lock, NULL);
     lease_threads_forget();
     for (struct session *s = sessions; s; s = s->next) {

@@ -11,11 +11,12 @@ libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_la
   client/lib/local_read.c client/lib/local_read.h client/lib/place.c client/lib/probe.h \
   client/lib/probe_ask.c client/lib/put.c client/lib/put_many.c client/lib/queue.c \
   client/lib/request.c client/lib/request.h client/lib/request_error.c client/lib/session.c \
-  client/lib/stats_public.c client/lib/stats_public.h client/lib/subscribe.c \
-  client/lib/typed.c client/lib/typed.h client/lib/typed_array.c client/lib/typed_key.c \
-  client/lib/typed_value.c client/lib/view.h
+  client/lib/stats_public.c client/lib/stats_public.h client/lib/subscribe.c client/lib/up.c \
+  client/lib/up.h client/lib/up_child.c client/lib/up_child.h client/lib/typed.c \
+  client/lib/typed.h client/lib/typed_array.c client/lib/typed_key.c client/lib/typed_value.c \
+  client/lib/view.h
 libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
-libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS)
+libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS) -ldl
 
 lib_LTLIBRARIES += libddict.la
 include_HEADERS += client/ddict.h client/ddict_values.h client/ddict.hpp client/ddict_values.hpp \

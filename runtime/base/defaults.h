@@ -302,6 +302,11 @@
 #define DD_STEP_ASKS 4
 /* between two of these */
 #define DD_STEP_ASK_MS 500
+/* a program's `ddict up` that says nothing for so long hangs. It says something every
+ * DD_STEP_SAY_MS, but not while it asks slurmctld, up to four times, */
+#define DD_UP_START_SILENT_MS (4 * DD_SCONTROL_MS + 60000)
+/* and not between the end of the managers and its own */
+#define DD_UP_END_SILENT_MS 30000
 /* waiting for attached ranks after the end was asked for */
 #define DD_DRAIN_MS 5000
 /* from SIGTERM, with --results: for ranks to give their last and for these to be written; with

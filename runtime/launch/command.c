@@ -159,6 +159,14 @@ int command_beside(const char *beside, const char *name, char *path, size_t cap)
     return access(path, X_OK) == 0 ? 0 : -ENOENT;
 }
 
+void command_close_from(int first) {
+    int i;
+
+    if (syscall(SYS_close_range, (unsigned)first, ~0u, 0u) < 0) /* before Linux 5.9 */
+        for (i = first; i < 4096; i++)
+            close(i);
+}
+
 /* 0..2 become in, out, err; nothing else stays open. Only async-signal-safe calls. */
 static void descriptors_set(int in, int out, int err) {
     int fds[] = {in, out, err}, n = 3, i;
@@ -171,9 +179,7 @@ static void descriptors_set(int in, int out, int err) {
     }
     for (i = 0; i < n; i++)
         dup2(fds[i], i);
-    if (syscall(SYS_close_range, (unsigned)n, ~0u, 0u) < 0) /* before Linux 5.9 */
-        for (i = n; i < 4096; i++)
-            close(i);
+    command_close_from(n);
 }
 
 static void child_run(char *const *argv, char *const *envp, int in, int out, int err)

@@ -32,6 +32,9 @@ int command_find(const char *name, char *path, size_t cap);
  * -ENOENT. */
 int command_beside(const char *beside, const char *name, char *path, size_t cap);
 
+/* Close every descriptor from `first` on. Async-signal-safe. */
+void command_close_from(int first);
+
 /* Start argv[0] with the three descriptors (-1: /dev/null) in a session of its own, default
  * signals, every other descriptor closed, in /. The pid or a negative code. A program that cannot
  * be run says so on err and exits 127. */

@@ -92,6 +92,8 @@ ROW(ASKED, "asked", .argument = "TEXT", .kind = KIND_TEXT, .of = STARTERS | OF_D
 ROW(SCRIPT, "script", .argument = "NODE/PID/TICKS", .kind = KIND_TEXT, .is_good = is_script, .want = "NODE/PID/TICKS",
     .of = OF_UP | OF_DDICTD | INTERNAL, .help = "end with this process"),
 ROW(PLUGIN, "plugin", .of = OF_UP | INTERNAL, .help = "the plugin asks"),
+ROW(PROGRAM, "program", .of = OF_UP | INTERNAL, .help = "a program asks, through libddict"),
+ROW(KEEP, "keep", .of = OF_UP | INTERNAL, .help = "the program's dictionary outlives it"),
 ROW(HELP, "help", .letter = 'h', .of = STARTERS | OF_DDICTD,
     .help = "print this"),
 

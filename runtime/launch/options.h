@@ -24,6 +24,10 @@ void options_usage(const char *verb);
 static inline int is_run(const struct options *o) {
     return strcmp(o->verb, "ddict run") == 0;
 }
+/* A program's own dictionary: it ends with its starter, and has a name that no other has. */
+static inline int is_own(const struct options *o) {
+    return is_said(&o->set, OPT_PROGRAM) && !is_said(&o->set, OPT_KEEP);
+}
 /* The Slurm job that it is for; NULL: none. */
 static inline const char *options_job(const struct options *o) {
     return is_said(&o->set, OPT_LOCAL) ? NULL : text_of(&o->set, OPT_JOBID);

@@ -57,7 +57,7 @@ static int name_make(struct plan *p, const struct options *o) {
         snprintf(p->name, sizeof p->name, "%s", text_of(s, OPT_NAME));
         return 0;
     }
-    if (p->srun[0] != '\0' && !is_run(o)) {
+    if (p->srun[0] != '\0' && !is_run(o) && !is_own(o)) {
         int n = snprintf(p->name, sizeof p->name, "%u.%s.%s", geteuid(), options_job(o),
                          is_said(s, OPT_STEP) ? text_of(s, OPT_STEP) : "job");
 
@@ -253,7 +253,7 @@ static int slurm_plan(struct plan *p, const struct options *o, struct hidden *h,
         p->component = step->parts[0].job != 0 ? step->parts[0].job /* a job without components: */
                                                : (uint32_t)strtoul(options_job(o), NULL, 10);
     p->nodes = (uint32_t)step->nodes.count;
-    p->stay = o->tasks > 0 || (!is_said(s, OPT_STEP) && !is_run(o));
+    p->stay = o->tasks > 0 || (!is_said(s, OPT_STEP) && !is_run(o) && !is_own(o));
     if (p->stay && o->tasks == 0 && step->batch && step->stdout_path &&
         step->stdout_path[0] == '/' && !strchr(step->stdout_path, '%') &&
         strcmp(step->stdout_path, "/dev/null") != 0)
@@ -286,7 +286,7 @@ static int local_plan(struct plan *p, const struct options *o) {
     int rc;
 
     p->nodes = 1;
-    p->stay = o->tasks > 0 || (!is_run(o) && !is_said(&o->set, OPT_FOREGROUND));
+    p->stay = o->tasks > 0 || (!is_run(o) && !is_own(o) && !is_said(&o->set, OPT_FOREGROUND));
     rc = key_nodes_find(p, &o->set, NULL);
     if (rc == 0)
         rc = numbers_judge(p, &o->set, have);
@@ -296,6 +296,10 @@ static int local_plan(struct plan *p, const struct options *o) {
                       size_format(machine, sizeof machine, have));
     if (rc < 0)
         return rc;
+    if (is_said(&o->set, OPT_PROGRAM)) { /* which is to find it without $DDICT_NODE */
+        attach_node_name(p->node, sizeof p->node);
+        return 0;
+    }
     if (gethostname(p->node, sizeof p->node) < 0)
         snprintf(p->node, sizeof p->node, "localhost");
     p->node[sizeof p->node - 1] = '\0';

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * up.c - `ddict up`: start a dictionary, and stay with it until it ends (--foreground; the plugin
- * for a step) or leave it alone when it is ready: then it needs nothing where it was started.
- * STARTUP 3.
+ * for a step; a program for itself) or leave it alone when it is ready: then it needs nothing where
+ * it was started. STARTUP 3.
  */
 #include "command.h"
 #include "launch.h"
@@ -38,9 +38,11 @@ struct up {
     struct lines asked;     /* our stdin */
     int in;                 /* -1: not listened to, or ended */
     int said_ready, said_error;
-    int leaves; /* when it is ready */
-    int script; /* of a batch script */
-    int lines;  /* news are the handshake's lines, else for people */
+    int leaves;       /* when it is ready */
+    int script;       /* of a batch script */
+    int lines;        /* news are the handshake's lines, else for people */
+    int program;      /* of a program: it reads only how the start and the end go */
+    uint64_t busy_at; /* program: when its next line `busy` is due */
 };
 
 /* One line, whatever is in rest: names of what was loaded are in it. */
@@ -63,9 +65,11 @@ static void on_news(void *arg, enum line_kind kind, const char *text) {
                                         [LINE_SUMMARY] = "summary"};
     struct up *u = arg;
 
-    if (u->lines)
+    if (u->lines && (!u->program || kind == LINE_UNSAVED))
         up_say(words[kind], text);
-    else if (kind != LINE_SAVING)
+    else if (kind != LINE_SAVING && !u->program)
+        verb_say("%s", text);
+    else if (kind == LINE_WARN)
         verb_say("%s", text);
 }
 
@@ -161,8 +165,9 @@ static void news_say(struct up *u) {
     if (s->ready && !u->said_ready && load_follow(u)) {
         if (u->script && s->pid > 0) /* what slurmstepd waits for at the end of the script */
             snprintf(srun, sizeof srun, " srun=%d/%" PRIu64, (int)s->pid, process_began(s->pid));
-        snprintf(text, sizeof text, "name=%s%s%s%s %s", u->plan.name,
-                 u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, srun, s->about);
+        snprintf(text, sizeof text, "name=%s%s%s%s%s %s", u->plan.name,
+                 u->plan.node[0] != '\0' ? " node=" : "", u->plan.node, srun,
+                 u->program && u->leaves ? " kept=yes" : "", s->about);
         if (u->lines)
             up_say(s->exists ? "exists" : "ready", text);
         else
@@ -180,6 +185,14 @@ static void news_say(struct up *u) {
             verb_say("%s", s->why);
         u->said_error = 1;
     }
+}
+
+/* A program waits for the start, and for the end, as long as it hears from us. */
+static void busy_say(struct up *u) {
+    if (!u->program || (u->said_ready && u->s.state == STARTER_READY) || clock_ms() < u->busy_at)
+        return;
+    up_say("busy", "");
+    u->busy_at = clock_ms() + DD_STEP_SAY_MS;
 }
 
 static void up_serve(struct up *u, int signals) {
@@ -201,6 +214,7 @@ static void up_serve(struct up *u, int signals) {
         if (u->load.pid > 0 && starter_over(&u->s) && !u->s.exists)
             loading_stop(&u->load);
         signals_read(u, signals);
+        busy_say(u);
         news_say(u);
     }
 }
@@ -208,11 +222,13 @@ static void up_serve(struct up *u, int signals) {
 /* The exit code. */
 static int up_run(const struct options *o) {
     const struct settings *set = &o->set;
-    int stays = is_said(set, OPT_FOREGROUND), script = is_said(set, OPT_SCRIPT);
+    int stays = is_said(set, OPT_FOREGROUND) || is_own(o), script = is_said(set, OPT_SCRIPT);
+    int program = is_said(set, OPT_PROGRAM);
     struct up u = {.in = stays ? 0 : -1,
                    .leaves = !stays,
                    .script = script,
-                   .lines = stays || is_said(set, OPT_PLUGIN),
+                   .lines = stays || is_said(set, OPT_PLUGIN) || program,
+                   .program = program,
                    .asked = {.max = 4096}};
     int signals = signals_open(), unsaved = 0, rc;
     struct start_times times;
@@ -249,7 +265,7 @@ static int up_run(const struct options *o) {
         unsaved = stays && starter_unsaved(&u.s, u.plan.save, text, sizeof text);
         if (unsaved && text[0] != '\0')
             on_news(&u, LINE_UNSAVED, text);
-        if (u.lines && stays && u.s.report)
+        if (u.lines && stays && !program && u.s.report)
             up_say("report", u.s.report);
         if (u.lines && u.s.ended)
             up_say("end", "");
@@ -269,9 +285,12 @@ int cmd_up(int argc, char **argv) {
     struct options o;
     int rc = command_line(&o, "ddict up", argc, argv, why, sizeof why);
 
+    if (is_said(&o.set, OPT_PROGRAM))
+        command_close_from(3); /* what the program has open is not ours to keep open */
     if (is_said(&o.set, OPT_PLUGIN))
         verb_begin(NULL); /* the user asked srun, not `ddict up` */
-    if (rc == 3 && (is_said(&o.set, OPT_FOREGROUND) || is_said(&o.set, OPT_PLUGIN))) {
+    if (rc == 3 && (is_said(&o.set, OPT_FOREGROUND) || is_said(&o.set, OPT_PLUGIN) ||
+                    is_said(&o.set, OPT_PROGRAM))) {
         up_say("error", why);
         return 1;
     }

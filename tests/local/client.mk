@@ -12,7 +12,8 @@ CLIENT_TESTS = tests/local/client_api tests/local/client_near tests/local/client
   tests/local/client_lives_rewind tests/local/client_lives_stream tests/local/client_lives_wait \
   tests/local/client_many tests/local/client_place tests/local/client_pop tests/local/client_room \
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
-  tests/local/client_values tests/local/client_views tests/local/break_streams tests/local/break_times
+  tests/local/client_up tests/local/client_values tests/local/client_views \
+  tests/local/break_streams tests/local/break_times
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 check_LTLIBRARIES += tests/local/libclient_dict.la
@@ -39,6 +40,7 @@ tests_local_client_fork_hung_LDADD = $(client_test_libs)
 tests_local_client_freeze_LDADD = $(client_test_libs)
 tests_local_client_hung_LDADD = $(client_test_libs)
 tests_local_client_late_LDADD = $(client_test_libs)
+tests_local_client_up_LDADD = libddict.la $(CHECK_LIBS)
 check_LTLIBRARIES += tests/local/libclient_strays.la
 tests_local_libclient_strays_la_SOURCES = tests/local/client_strays.c tests/local/client_strays.h
 tests_local_libclient_strays_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
