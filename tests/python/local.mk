@@ -24,8 +24,9 @@ EXTRA_DIST += tests/python/cloud.t tests/python/test_cloud.py
 EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/python/languages.c \
   tests/python/languages.cpp tests/python/languages.f90
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
+EXTRA_DIST += tests/python/up.t tests/python/test_up.py
 if BUILD_PYTHON
-TESTS += tests/python/near.t tests/python/freeze.t tests/python/readme.t \
+TESTS += tests/python/near.t tests/python/freeze.t tests/python/readme.t tests/python/up.t \
   tests/python/languages.t tests/python/cloud.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t

@@ -8,6 +8,8 @@
     array = d["weights", 3]         # a private copy
     view = d.view("sample")         # read-only, in place
 
+    with ddict.up(mem="8G") as d:   # a dictionary of this program's own
+
 Keys are str (or a path of pathlib, which is its text), bytes, int (anything with __index__; True is 1) and tuples of these; 1, "1" and b"1" are different keys.
 Values are any objects that pickle, or cloudpickle where that is installed; bytes, bytearray, memoryview, str, int, float and arrays are stored without either.
 """
@@ -17,7 +19,7 @@ from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, Values
 from itertools import islice
 from types import MappingProxyType
 
-from . import _ddict, _future, _place
+from . import _ddict, _future, _place, _up
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._future import Future
 from ._manager import Manager
@@ -25,12 +27,13 @@ from ._map import MapError, filter_items as _filter_items, map_items as _map_ite
 from ._queue import Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
-                     RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, down, key_bytes)
+                     RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes)
+from ._up import down
 
 __all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError",
            "NoDictError", "ProtocolError", "RawKey", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
-           "save", "sets"]
+           "save", "sets", "up"]
 
 _ABSENT = object()
 _RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py
@@ -110,6 +113,11 @@ class DDict(_ddict.Handle, MutableMapping):
     """
 
     __slots__ = ("__weakref__", "_driver")
+
+    def __init__(self, *args, **named):
+        if len(args) > 2 or args and not (args[0] is None or isinstance(args[0], str)) or not named.keys() <= {"name", "timeout"}:
+            raise TypeError(_up.instead(args, named))
+        super().__init__(*args, **named)
 
     def __reduce__(self):
         cls, given = super().__reduce__()
@@ -291,8 +299,20 @@ class DDict(_ddict.Handle, MutableMapping):
 
     close = detach
 
-    def __exit__(self, type, value, traceback):
+    def down(self, timeout=None):
+        """down(timeout=None) -- end the dictionary, for all its processes: ddict.down(d.name)"""
+        _up.down(self.name, timeout)
         self.detach()
+
+    def __exit__(self, type, value, traceback):
+        if not _up.is_made(self):
+            self.detach()
+            return
+        try:
+            self.down()
+        except Error:
+            if type is None:  # else the block's own exception says more
+                raise
 
     def put_many(self, pairs):
         """put_many(pairs) -- store all pairs of a mapping or an iterable; their number
@@ -370,3 +390,24 @@ def attach(name=None, timeout=None):
     if there is no dictionary.
     """
     return DDict(name, timeout)
+
+
+def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=None, load=None, restore=None, save=None, spill=None, record=None, results=None,
+       chdir=None, transport=None, wire=None, mpi=None, site=None, local=False, jobid=None, step=None, start_timeout=None, drain_ms=None, srun=None, ddictd=None,
+       keep=False, timeout=None):
+    """up(name=None, *, managers=None, mem=None, ..., keep=False, timeout=None) -- make a dictionary; a DDict that is attached to it
+
+        with ddict.up(managers=4, mem="8G") as d:
+            d["a"] = 1
+
+    In a Slurm job its managers run on the job's nodes, elsewhere on this machine. It ends with the block, by d.down() or ddict.down(), or with this process,
+    however that ends. keep=True: it lives on until `ddict down`, or until the job ends; and if there is one of that name already, that one is attached to.
+    Meanwhile $DDICT_NAME of this process names it, so that ddict.attach() finds it, here and in processes that are started from here.
+
+    The options are those of the command `ddict up` (ddict-up(1)), with _ for -; True for an option without a value; a list for several values. timeout: seconds
+    that a call on the handle may take, as in attach(). ddict.NoDictError: it did not start; the text says why.
+    """
+    options = dict(managers=managers, mem=mem, nodes=nodes, replicas=replicas, refill=refill, load=load, restore=restore, save=save, spill=spill, record=record,
+                   results=results, chdir=chdir, transport=transport, wire=wire, mpi=mpi, site=site, local=local, jobid=jobid, step=step,
+                   start_timeout=start_timeout, drain_ms=drain_ms, srun=srun, ddictd=ddictd)
+    return _up.up(DDict, name, timeout, keep, options)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
+import os
 from typing import Any, Callable, ContextManager, Generator, ItemsView, Iterable, Iterator, KeysView, List, Mapping, MutableMapping, Optional, Set as _PlainSet, Tuple, TypeVar, Union, ValuesView, overload
 
 from ._ddict import AuthError as AuthError, CredError as CredError, Error as Error, FullError as FullError, GoneError as GoneError
@@ -8,7 +9,7 @@ from ._ddict import KeyLostError as KeyLostError, SealedError as SealedError
 from ._ddict import KeySizeError as KeySizeError, LostError as LostError, NoDictError as NoDictError, ProtocolError as ProtocolError
 from ._ddict import Place as Place, RawKey as RawKey, TimeoutError as TimeoutError, ValueSizeError as ValueSizeError, VersionError as VersionError
 from ._ddict import FrozenError as FrozenError
-from ._ddict import View as View, ViewsError as ViewsError, bytes_key as bytes_key, down as down, key_bytes as key_bytes
+from ._ddict import View as View, ViewsError as ViewsError, bytes_key as bytes_key, key_bytes as key_bytes
 
 __version__: str
 
@@ -64,6 +65,7 @@ class DDict(Handle, MutableMapping[Key, Any]):
     def update(self, other: Union[Mapping[Key, Any], Iterable[Tuple[Key, Any]]] = (), /, **kwds: Any) -> None: ...  # type: ignore[override]
     def sets(self) -> list[str]: ...
     def open_set(self, name: str) -> Set: ...
+    def down(self, timeout: Optional[float] = None) -> None: ...
     def copy(self) -> dict[Any, Any]: ...
     def __or__(self, other: Mapping[Any, Any]) -> dict[Any, Any]: ...
     def __ror__(self, other: Mapping[Any, Any]) -> dict[Any, Any]: ...
@@ -87,6 +89,18 @@ class Manager(MutableMapping[Key, Any]):
     def __len__(self) -> int: ...
     def get(self, key: Key, default: Any = None, *, wait: bool = False, timeout: Optional[float] = None) -> Any: ...  # type: ignore[override]
     def view(self, key: Key, *, wait: bool = False, timeout: Optional[float] = None) -> View: ...
+
+_Path = Union[str, os.PathLike[str]]
+_Paths = Union[_Path, Iterable[_Path]]
+
+def up(name: Optional[str] = None, *, managers: Optional[int] = None, mem: Union[int, str, None] = None, nodes: Union[int, str, None] = None,
+       replicas: Optional[int] = None, refill: Union[bool, str, None] = None, load: Optional[_Paths] = None, restore: Optional[_Paths] = None,
+       save: Optional[_Path] = None, spill: Optional[_Path] = None, record: Optional[_Path] = None, results: Optional[_Path] = None,
+       chdir: Optional[_Path] = None, transport: Optional[str] = None, wire: Optional[str] = None, mpi: Optional[str] = None,
+       site: Union[str, Iterable[str], None] = None, local: bool = False, jobid: Union[int, str, None] = None, step: Union[int, str, None] = None,
+       start_timeout: Optional[int] = None, drain_ms: Optional[int] = None, srun: Optional[_Path] = None, ddictd: Optional[_Path] = None,
+       keep: bool = False, timeout: Optional[float] = None) -> DDict: ...
+def down(name: Optional[str] = None, timeout: Optional[float] = None) -> None: ...
 
 class Queue:
     name: Any

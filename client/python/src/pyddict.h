@@ -280,6 +280,8 @@ LOCAL int requests_init(PyObject *module); /* requests.c */
 LOCAL int place_init(PyObject *module);
 LOCAL PyObject *place_new(PyObject *self, PyObject *args);
 
+LOCAL int up_init(PyObject *module);
+
 LOCAL int iter_init(void);
 LOCAL PyObject *iter_new(PyObject *handle);
 LOCAL PyObject *iter_keys(PyObject *handle, PyObject *const *args, Py_ssize_t n);
