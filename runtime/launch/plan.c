@@ -7,9 +7,11 @@
 #include "site.h"
 #include "step.h"
 #include "step_argv.h"
+#include "text_keep.h"
 #include <base/deal.h>
 #include <base/defaults.h>
 #include <base/error.h>
+#include <base/process.h>
 #include <base/size.h>
 #include <base/verb.h>
 #include <store/store.h>
@@ -350,6 +352,18 @@ static void save_times(struct settings *told, const struct plan *p) {
         settings_put(told, OPT_KILL_WAIT, wait);
 }
 
+/* This process, for the ddictd of its node: who kills all processes of a step at once kills srun with
+ * us, and then nobody ends the managers' step. NULL: it is not watched. */
+static const char *self_name(const struct plan *p) {
+    const char *node = getenv("SLURMD_NODENAME");
+    char text[NODE_NAME_MAX + 40];
+
+    if (p->srun[0] == '\0' || !node || strlen(node) >= NODE_NAME_MAX)
+        return NULL;
+    snprintf(text, sizeof text, "%s/%d/%" PRIu64, node, (int)getpid(), process_began(getpid()));
+    return text_keep(text);
+}
+
 /* ddictd is told what we were told, but values that had to be worked out are replaced. */
 static int told_find(struct settings *told, struct plan *p, const struct options *o,
                      const struct hidden *h) {
@@ -391,7 +405,7 @@ static int told_find(struct settings *told, struct plan *p, const struct options
     if (p->stay)
         settings_put(told, OPT_STAY, 1);
     else
-        settings_put_text(told, OPT_SCRIPT, NULL);
+        settings_put_text(told, OPT_SCRIPT, is_own(o) ? self_name(p) : NULL);
     if (o->tasks > 0)
         settings_put(told, OPT_TASKS, o->tasks);
     settings_put_text(told, OPT_NODE, p->node);

@@ -166,15 +166,19 @@ int stdin_line_read(struct supervisor *s, char **line, int timeout_ms) {
     }
 }
 
-/* The batch script has ended, and with it the job: SIGTERM is next. */
+/* The batch script has ended, and with it the job: SIGTERM is next. Without --stay it was our
+ * starter. */
 static void script_ready(struct io_handler *h, uint32_t events) {
     struct supervisor *s =
         (struct supervisor *)(void *)((char *)h - offsetof(struct supervisor, script));
-    log_info("the batch script has ended: draining");
+    log_info("the process that was watched has ended: draining");
     io_remove(s->epoll_fd, h);
     close(h->fd);
     h->fd = -1;
-    supervisor_drain(s, save_passes_wait_ms(s, DD_DRAIN_GRACE_MS), REASON_SIGNAL);
+    if (s->opt.stay)
+        supervisor_drain(s, save_passes_wait_ms(s, DD_DRAIN_GRACE_MS), REASON_SIGNAL);
+    else
+        supervisor_drain(s, s->opt.drain_ms, REASON_ALONE);
 }
 
 /* If the batch script cannot be watched, the dictionary ends with the job, as without --script. */
