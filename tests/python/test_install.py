@@ -50,7 +50,9 @@ class Install(DictTest):
         self.d["a"] = [1]
         code = ("import ddict, sys; from pathlib import Path\nassert Path(ddict.__file__).resolve().is_relative_to(sys.argv[2]), ddict.__file__\n"
                 "assert (Path(ddict.__file__).parent / 'py.typed').exists()\nd = ddict.attach(sys.argv[1]); print(d['a']); d['b'] = {'x': 1}\n"
-                "import importlib.metadata; assert importlib.metadata.version('slurm-ddict') == ddict.__version__\n")
+                "import importlib.metadata; assert importlib.metadata.version('slurm-ddict') == ddict.__version__\n"
+                "entry, = (e for e in importlib.metadata.distribution('slurm-ddict').entry_points if e.group == 'pytest11')\n"
+                "assert entry.value == 'ddict.pytest_plugin' and (Path(ddict.__file__).parent / 'pytest_plugin.py').exists()\n")
         said = self.run_quiet(str(venv / "bin/python"), "-c", code, self.d.name, str(venv.resolve()), cwd="/")
         self.assertEqual(said, "[1]\n")
         self.assertEqual(self.d["b"], {"x": 1})

@@ -112,6 +112,14 @@ class Up(UpTest):
         finally:
             del os.environ["DDICT_NAME"]
 
+    def test_nobody_keeps_the_handle(self):
+        self.up()
+        with ddict.attach() as d:
+            d["a"] = 1
+            self.assertEqual(d["a"], 1)
+        ddict.down()
+        self.assertEqual(processes(self.name), [])
+
     def test_options_are_those_of_the_command(self):
         told = subprocess.run([os.environ["DDICT_TEST_COMMAND"], "up", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         told = {word.replace("-", "_") for word in re.findall(r"^ +(?:-., )?--([a-z-]+)", told, re.M)}
