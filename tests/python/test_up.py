@@ -249,9 +249,9 @@ class Ends(UpTest):
         maker.kill()
         self.all_end()
 
-    def ends_with(self, code, exit_code):
-        """When the maker is gone its dictionary is"""
-        maker = self.program("d = ddict.up(name, mem='32M'); e = ddict.attach(); d['a'] = 1; view = d.view('a'); print('up', flush=True)\n" + code)
+    def ends_with(self, code, exit_code, drain_ms=90000):
+        """When the maker is gone its dictionary is; at its end nobody waits for its own handles"""
+        maker = self.program(f"d = ddict.up(name, mem='32M', drain_ms={drain_ms}); e = ddict.attach(); d['a'] = 1; view = d.view('a'); print('up', flush=True)\n" + code)
         self.assertEqual(maker.stdout.readline(), "up\n")
         self.assertEqual(maker.wait(END_S), exit_code)
         self.assertEqual(processes(self.name), [])
@@ -266,7 +266,7 @@ class Ends(UpTest):
         self.ends_with("import threading; threading.Thread(target=lambda: d.get('no', wait=True), daemon=True).start(); time.sleep(0.1)", 0)
 
     def test_the_maker_raises_within_the_block(self):
-        self.ends_with("sys.stderr = None\nwith d: raise KeyError", 1)
+        self.ends_with("sys.stderr = None\nwith d: raise KeyError", 1, drain_ms=300)
 
     def test_the_maker_ends_in_no_order(self):
         maker = self.program("d = ddict.up(name, mem='32M'); print('up', flush=True); os._exit(0)")
@@ -408,7 +408,8 @@ class Others(UpTest):
                     print('up', flush=True)
                     time.sleep(600)
                 except KeyboardInterrupt:
-                    d['a'] = 1
+                    time.sleep(0.5)
+                    ddict.attach()['a'] = 1  # one that is about to end takes nobody in
                     print('goes on', d['a'], flush=True)
                     sys.stdin.readline()
                 d['b'] = 1""", start_new_session=True)
