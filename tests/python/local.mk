@@ -24,7 +24,7 @@ EXTRA_DIST += tests/python/cloud.t tests/python/test_cloud.py
 EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/python/languages.c \
   tests/python/languages.cpp tests/python/languages.f90
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
-EXTRA_DIST += tests/python/up.t tests/python/test_up.py
+EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
 if BUILD_PYTHON
 TESTS += tests/python/near.t tests/python/freeze.t tests/python/readme.t tests/python/up.t \
   tests/python/languages.t tests/python/cloud.t
