@@ -2,9 +2,11 @@
 # The command. Its verbs use libddict as any program does; libbase for sizes and JSON.
 bin_PROGRAMS += ddict
 ddict_SOURCES = $(client_common_sources) $(client_save_sources) client/cmd/bind.c \
-  client/cmd/apply.c client/cmd/bind.h client/cmd/cmd.h client/cmd/freeze.c client/cmd/load.c client/cmd/ls.c \
+  client/cmd/apply.c client/cmd/bind.h client/cmd/cmd.h client/cmd/freeze.c \
+  client/cmd/get_files.c client/cmd/get_files.h client/cmd/load.c client/cmd/ls.c \
   client/cmd/ls_sets.c client/cmd/ls_sets.h client/cmd/main.c client/cmd/runtime.c \
-  client/cmd/save.c client/cmd/socket.c client/cmd/stats.c client/cmd/value.c client/cmd/verbs.h client/cmd/watch.c \
+  client/cmd/save.c client/cmd/socket.c client/cmd/stats.c client/cmd/value.c \
+  client/cmd/value_file.c client/cmd/value_file.h client/cmd/verbs.h client/cmd/watch.c \
   client/cmd/bench/bench.c client/cmd/bench/bench.h client/cmd/bench/bench_keys.c \
   client/cmd/bench/bench_net.c client/cmd/bench/bench_plot.c client/cmd/bench/bench_report.c \
   client/cmd/bench/bench_run.c client/cmd/bench/bench_work.c client/cmd/bench/probe.c \

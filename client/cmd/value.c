@@ -1,30 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* value.c - `ddict get`, `ddict put`, `ddict rm`. */
 #include "cmd.h"
+#include "get_files.h"
+#include "value_file.h"
 #include "verbs.h"
 #include <base/error.h>
 #include <base/io.h>
+#include <base/size.h>
 #include <base/verb.h>
 
 #include <common/key_text.h>
-#include <common/npy.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Tags of the Python binding, doc/FORMAT.md */
-enum {
-    TAG_BYTES = 0,
-    TAG_PICKLE = 2,
-    TAG_BUFFERS = 3,
-    TAG_STR = 4,
-    TAG_INT = 5,
-    TAG_FLOAT = 6,
-    TAG_ARRAY = 7
-};
 
 static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage) {
     int rc = cmd_key_of(key, form, text);
@@ -43,53 +34,26 @@ static int key_read(struct bytes *key, enum key_form form, const char *text, con
 /* --- get --- */
 
 static const char get_usage[] =
-    "usage: ddict get [OPTION...] KEY\n"
+    "usage: ddict get [OPTION...] KEY | --prefix=P -o DIR [OPTION...]\n"
     "Print the value: str, int, float and bytes of Python as text, an array as a\n"
     "file that numpy.load() reads (on a terminal: its type and shape), other objects\n"
     "as their pickle.\n"
     "  -o, --output=FILE    write it to FILE\n"
+    "  -p, --prefix=P       write the values of all str keys that begin with P to\n"
+    "                       files in the folder of --output: with P = \"a/b\", of\n"
+    "                       \"a/b1/c\" to DIR/b1/c\n"
+    "  -n, --limit=N        with --prefix: at most N files\n"
     "  -w, --wait=SECONDS   wait that long for the key to exist\n"
     "  -r, --raw            print the stored bytes, whatever they are\n" CMD_KEY_USAGE
-        CMD_COMMON_USAGE "Exit code 3: the key is not there.\n";
+        CMD_COMMON_USAGE "Exit code 3: the key is not there; no key begins with P.\n";
 
 static int value_write(const struct ddict_view *v, const char *file, bool raw) {
-    char text[40];
-    const void *data = v->data;
-    size_t len = v->len;
-    struct bytes head = {0};
-    if (!raw && v->tag == TAG_FLOAT && len == sizeof(double)) {
-        double x, back;
-        memcpy(&x, data, sizeof x);
-        for (int digits = 15; digits <= 17; digits++) {
-            snprintf(text, sizeof text, "%.*g", digits, x);
-            back = strtod(text, NULL);
-            if (memcmp(&back, &x, sizeof x) == 0)
-                break;
-        }
-        data = text;
-        len = strlen(text);
-    }
-    if (!raw && v->tag == TAG_ARRAY) {
-        bool show = !file && isatty(1);
-        if (show && npy_show(&head, v->data, v->len) == 0)
-            len = 0, head.len--;
-        else if (!show && npy_head(&head, v->data, v->len, &len) == 0)
-            data = (const char *)v->data + v->len - len;
-        else
-            head.len = 0;
-    }
     int fd = file ? open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : 1;
     if (fd < 0) {
         verb_say("%s: %s", file, strerror(errno));
-        bytes_free(&head);
         return EXIT_FAILED;
     }
-    int rc = write_all(fd, head.data, head.len);
-    bytes_free(&head);
-    if (rc == 0)
-        rc = write_all(fd, data, len);
-    if (rc == 0 && !file && isatty(1) && (len == 0 || ((const char *)data)[len - 1] != '\n'))
-        rc = write_all(1, "\n", 1);
+    int rc = value_file_write(fd, v, raw, !file && isatty(1));
     if (file && close(fd) != 0 && rc == 0)
         rc = -errno;
     if (rc == 0)
@@ -98,45 +62,28 @@ static int value_write(const struct ddict_view *v, const char *file, bool raw) {
     return EXIT_FAILED;
 }
 
-int cmd_get(int argc, char **argv) {
-    static const struct option longs[] = {CMD_LONGS,
-                                          CMD_KEY_LONGS,
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"wait", required_argument, NULL, 'w'},
-                                          {"raw", no_argument, NULL, 'r'},
-                                          {0}};
-    enum key_form form = KEY_STR;
-    const char *file = NULL;
-    bool raw = false;
-    int wait_ms = 0;
-    for (int c; (c = cmd_option(argc, argv, "ho:w:r", longs, get_usage)) != -1;) {
-        if (c == '?')
-            return EXIT_USAGE;
-        if (cmd_key_option(c, &form))
-            continue;
-        if (c == 'o')
-            file = optarg;
-        else if (c == 'r')
-            raw = true;
-        else if ((wait_ms = cmd_seconds(optarg)) < 0)
-            return cmd_usage(get_usage, "--wait=%s: a number of seconds is wanted", optarg);
-    }
-    if (optind + 1 != argc)
-        return cmd_usage(get_usage, "wants one key");
+struct get {
+    enum key_form form;
+    bool raw;
+    int wait_ms;
+    const char *file, *prefix;
+    uint64_t limit;
+};
+
+static int get_one(const struct get *g, const char *text) {
     struct bytes key = {0};
     struct ddict_view v;
-    int rc = key_read(&key, form, argv[optind], get_usage);
-    if (cmd_relayed())
-        file = NULL;
-    else if (file)
+    const char *file = cmd_relayed() ? NULL : g->file;
+    int rc = key_read(&key, g->form, text, get_usage);
+    if (file)
         cmd_relay_stdout(file);
     ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
     if (d) {
-        int e = ddict_view(d, key.data, key.len, &v, wait_ms > 0 ? DDICT_WAIT : 0,
-                           wait_ms > 0 ? wait_ms : -1);
-        if (e == -ETIMEDOUT && wait_ms > 0)
+        int e = ddict_view(d, key.data, key.len, &v, g->wait_ms > 0 ? DDICT_WAIT : 0,
+                           g->wait_ms > 0 ? g->wait_ms : -1);
+        if (e == -ETIMEDOUT && g->wait_ms > 0)
             e = DDICT_ENOKEY; /* the key was not put in time */
-        rc = e < 0 ? cmd_failed(argv[optind], e) : value_write(&v, file, raw);
+        rc = e < 0 ? cmd_failed(text, e) : value_write(&v, file, g->raw);
         if (e == 0)
             ddict_release(&v);
     } else if (rc == EXIT_OK) {
@@ -145,6 +92,55 @@ int cmd_get(int argc, char **argv) {
     bytes_free(&key);
     ddict_detach(d);
     return rc;
+}
+
+static int get_all(const struct get *g, int words) {
+    if (words > 0 || !g->file)
+        return cmd_usage(get_usage, "--prefix wants the folder --output=DIR, and no keys");
+    if (g->form != KEY_STR || g->wait_ms > 0)
+        return cmd_usage(get_usage, "--prefix is for str keys that are there: it takes no "
+                                    "--wait, --int, --literal or --raw-key");
+    ddict_t *d = cmd_attach();
+    int rc = d ? get_files(d, g->prefix, g->limit, g->raw, g->file) : EXIT_FAILED;
+    ddict_detach(d);
+    return rc;
+}
+
+int cmd_get(int argc, char **argv) {
+    static const struct option longs[] = {CMD_LONGS,
+                                          CMD_KEY_LONGS,
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"prefix", required_argument, NULL, 'p'},
+                                          {"limit", required_argument, NULL, 'n'},
+                                          {"wait", required_argument, NULL, 'w'},
+                                          {"raw", no_argument, NULL, 'r'},
+                                          {0}};
+    struct get g = {.form = KEY_STR, .limit = UINT64_MAX};
+    bool limited = false;
+    for (int c; (c = cmd_option(argc, argv, "ho:p:n:w:r", longs, get_usage)) != -1;) {
+        if (c == '?')
+            return EXIT_USAGE;
+        if (cmd_key_option(c, &g.form))
+            continue;
+        limited |= c == 'n';
+        if (c == 'o')
+            g.file = optarg;
+        else if (c == 'p')
+            g.prefix = optarg;
+        else if (c == 'r')
+            g.raw = true;
+        else if (c == 'n' && count_parse(optarg, 1, UINT64_MAX, &g.limit) < 0)
+            return cmd_usage(get_usage, "--limit=%s: a number from 1 is wanted", optarg);
+        else if (c == 'w' && (g.wait_ms = cmd_seconds(optarg)) < 0)
+            return cmd_usage(get_usage, "--wait=%s: a number of seconds is wanted", optarg);
+    }
+    if (g.prefix)
+        return get_all(&g, argc - optind);
+    if (limited)
+        return cmd_usage(get_usage, "--limit is for --prefix");
+    if (optind + 1 != argc)
+        return cmd_usage(get_usage, "wants one key");
+    return get_one(&g, argv[optind]);
 }
 
 /* --- put --- */

@@ -67,6 +67,43 @@ is 0 "" bash -c '"$ddict" get big | cmp - in'
 is 0 "" "$ddict" put empty ""
 is 0 "" "$ddict" get empty
 
+files() { (cd "$1" && find . -type f | LC_ALL=C sort | xargs); }
+for key in s/a/1 s/a/2 s/b/1 s/b/.hidden t; do "$ddict" put $key "of $key"; done
+"$ddict" put --int 5 five
+is 0 "" "$ddict" get --prefix s/ -o all
+[ "$(files all) $(cat all/b/1)" = "./a/1 ./a/2 ./b/.hidden ./b/1 of s/b/1" ] || { echo "FAILED: files of s/: $(files all)"; failed=1; }
+is 0 "" "$ddict" get --prefix s/a -o a
+is 0 "" "$ddict" get --prefix s/a/ -o below
+[ "$(files a), $(files below)" = "./a/1 ./a/2, ./1 ./2" ] || { echo "FAILED: files of s/a: $(files a), $(files below)"; failed=1; }
+is 0 "" "$ddict" get --prefix s/ --limit 3 -o some
+[ "$(files some | wc -w)" = 3 ] || { echo "FAILED: three files: $(files some)"; failed=1; }
+"$ddict" put s/a/1 new
+is 0 "" "$ddict" get --prefix s/a/1 -o below
+[ "$(cat below/1)" = new ] || { echo "FAILED: a file is not replaced"; failed=1; }
+mkdir outside links
+ln -s ../outside links/b && ln -s "$PWD/outside/file" links/1 # none is followed
+is 1 "" "$ddict" get --prefix s/b -o links
+is 1 "" "$ddict" get --prefix s/a/1 -o links
+[ -z "$(ls -A outside)" ] || { echo "FAILED: links lead out of the folder"; failed=1; }
+for key in /abs/x ../up s/../up s//x s/. s/a; do "$ddict" put "$key" bad; done # s/a: a file where others have a folder
+is 0 "" "$ddict" get --prefix / -o absolute
+is 1 "" "$ddict" get --prefix s/ -o bad
+[ "$(files absolute), $(files bad | sed 's,^./a/[12],,; s,./a/[12],,; s,./a ,,; s,^ *,,')" = "./abs/x, ./b/.hidden ./b/1 ./x" ] || { echo "FAILED: files of $(files absolute), $(files bad)"; failed=1; }
+"$ddict" get --prefix s/ -o bad 2>&1 | grep -q "^ddict get: [345] keys were not written: no file below bad can have the name of 's/" || { echo "FAILED: who is left out is not told"; failed=1; }
+is 1 "" "$ddict" get --prefix .. -o bad
+[ ! -e up ] || { echo "FAILED: a file was written outside"; failed=1; }
+is 3 "" "$ddict" get --prefix none -o none
+is 1 "" "$ddict" get --prefix s/ -o in
+is 1 "" "$ddict" get --prefix s/b/1 -o no/such/folder
+is 2 "" "$ddict" get --prefix s/
+is 2 "" "$ddict" get --prefix s/ -o all key
+is 2 "" "$ddict" get --prefix s/ -o all --wait 1
+is 2 "" "$ddict" get --prefix 5 -o all --int
+is 2 "" "$ddict" get --limit 2 t
+is 2 "" "$ddict" get --prefix s/ -o all --limit 0
+for key in s/a/1 s/a/2 s/b/1 s/b/.hidden t /abs/x ../up s/../up s//x s/. s/a; do "$ddict" rm "$key"; done
+is 0 "" "$ddict" rm --int 5
+
 is 3 "" "$ddict" get nokey
 is 3 "" "$ddict" get --wait 0.1 nokey
 is 3 "" "$ddict" put --new epoch 4
