@@ -12,4 +12,5 @@ EXTRA_DIST += contrib/examples/mnist/mnist.py contrib/examples/mnist/README.md \
   contrib/examples/dna/doc2vec.py contrib/examples/dna/table.py contrib/examples/dna/README.md \
   contrib/examples/imagenet/make_images.py contrib/examples/imagenet/resnet.py \
   contrib/examples/imagenet/train.py contrib/examples/imagenet/README.md \
-  contrib/examples/transfer/transfer.py contrib/examples/transfer/README.md
+  contrib/examples/transfer/transfer.py contrib/examples/transfer/README.md \
+  contrib/examples/imagenet/devkit.py contrib/examples/imagenet/run.sbatch contrib/examples/dna/run.sbatch

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The examples of contrib/examples, small, on two nodes. (MNIST: 56-torch-data.t)
+# The examples of contrib/examples, small, on two nodes, submitted with the run.sbatch of each. (MNIST: 56-torch-data.t, the container: 55-ddp.t)
 . "$(dirname "$0")/lib.sh"
 need_nodes 2
 limit=240
@@ -8,37 +8,51 @@ examples=$tests/../../contrib/examples
 sub python3 -c 'import ddict, numpy, torch' 2>/dev/null || { echo "no Python binding, numpy or torch is installed"; exit 77; }
 trap 'rm -rf "$PWD/examples"; rm -f "$out"' EXIT
 rm -rf examples && cp -r "$examples" examples && chmod -R a+rwX examples || exit 1
+# batch EXAMPLE WORDS... - its run.sbatch with these words, in a dictionary of a test's size
+batch() {
+    local dir=$1
+    shift
+    # shellcheck disable=SC2016
+    sub sh -c 'cd "examples/$0" && sbatch -Q -W -o batch.out --ddict-managers=4 --ddict-mem=96M --ddict-record=none run.sbatch "$@"; rc=$?; cat batch.out; exit $rc' "$dir" "$@"
+}
 on_two="srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=96M --ddict-record=none"
 
 # --- dna ---
 t "sequences_are_generated" sub sh -c 'cd examples/dna && python3 generate.py --size 0.001 && wc -lc <seq0.001gb.txt'
 has "as_many_and_as_long_as_dragons" '^ *1048 +1088355$'
-t "doc2vec_trains_on_two_nodes" sub sh -c "cd examples/dna && $on_two python3 doc2vec.py --file-name seq0.001gb.txt --max-batches 25 --num-workers 2 --read-only"
+t "doc2vec_trains_on_two_nodes" batch dna 0.001 --max-batches 25 --num-workers 2 --read-only --dragon-dict-managers 2 --dragon-dict-mem 100000000
 has "the_load_is_timed" '^DDict_Timer [0-9.]+$'
-is "four_managers_say_what_they_hold" "$(grep "^\[{'manager_id': 0, .*}\]$" "$out" | grep -o "'manager_id': [0-3], [^}]*'num_keys': [0-9]" | wc -l)" 4
-has "letters" '^ACGTU$'
+is "four_managers_say_what_they_hold" "$(grep '^\[DDictManagerStats(manager_id=0, .*)\]$' "$out" | grep -oE "manager_id=[0-3], hostname='[^']+', total_bytes=[0-9]+, total_used_bytes=[0-9]+, num_keys=[0-9]+, free_blocks=" | wc -l)" 4
+is "letters_and_what_dragons_program_prints_behind_them" "$(sed -n '/^Building Vocabulary/,/^Time taken/p' "$out" | grep -v '^Vocabulary\|^Read alone' | xargs)" "Building Vocabulary GACTU 2 False 0 1048 0 Time taken for epoch:"
+has "the_whole_is_timed_as_by_the_shell" '^real.*m[0-9.,]+s$'
 has "an_epoch_is_timed" '^Time taken for epoch:$'
 has "what_was_trained_is_said" '^100 of 1048 sequences read and trained, [0-9.]+ a second'
 has "times" '^(Real|User|System) time: [0-9.]+$'
 t "without_a_file_sequences_are_made" sub sh -c "cd examples/dna && ddict run --managers=1 --mem=32M -- python3 doc2vec.py --seq-len 50 --input-size 120 --batch-size 8 --num-workers 0 --shuffle --pin-memory=False"
 has "as_many_as_asked_for" '^120 of 120 sequences read and trained'
 is "and_as_long" "$(awk -F, 'length($1) == 50 && $2 == "design_id_" NR' examples/dna/sim_7.txt | wc -l)" 120
-t "a_table_is_made" sub sh -c "cd examples/dna && python3 table.py --sizes 0.001 --workers 0 --batches 4,8 --max-batches 5 -- $on_two"
-is "of_two_lines" "$(grep -cE '^\| 0.001 \| 0 \| (4|8) \|' "$out")" 2
+t "a_table_is_made" sub sh -c "cd examples/dna && cp seq0.001gb.txt seq0.125gb.txt && python3 table.py --sizes 0.125 --workers 0 --batches 4,8 --max-batches 5 -- $on_two"
+is "of_two_lines" "$(grep -cE '^\| 0.125 \| 0 \| (4|8) \| 100663296 \|( [0-9.]+ \|){3} (20|40) of 1048 \|( [0-9.]+ \|){7}$' "$out")" 2
+has "and_one_of_what_is_published" "^\\| 0.125, Dragon's \\| 2 \\| 4 \\| 17179869184 \\| 138.33 \\|.* 355.75 \\|"
+is "with_as_many_columns_as_the_head" "$(grep '^|' "$out" | tr -cd '|\n' | sort -u | wc -l)" 1
 t "a_sequence_that_is_none_ends_it" sub sh -c "cd examples/dna && echo 'ATCGN,design_id_1' >bad.txt && ! $on_two python3 doc2vec.py --file-name bad.txt"
 has "and_is_shown" 'other letters than'
 
 # --- imagenet: a tar of a tar for each class, all nodes load it at once ---
 if sub python3 -c 'import PIL' 2>/dev/null; then
-    t "images_are_made" sub sh -c 'cd examples/imagenet && python3 make_images.py --classes 3 --images 12 --width 80 --height 60 train.tar &&
+    t "images_are_made" sub sh -c 'cd examples/imagenet && python3 make_images.py --classes 3 --images 12 --val 9 --width 80 --height 60 train.tar &&
         mkdir folder && tar -xf train.tar -C folder && cd folder && for t in *.tar; do mkdir "${t%.tar}" && tar -xf "$t" -C "${t%.tar}" && rm "$t" || exit 1; done'
-    t "resnet_trains_from_the_tar" sub sh -c "cd examples/imagenet && $on_two sh -c 'python3 train.py train.tar --image-size 32 --batch-size 4 --workers 1 --epochs 2 --save net.pt &&
-        { [ \$SLURM_PROCID != 0 ] || { ddict ls --sets; ddict ls --prefix \$PWD/train.tar/n00000001 --limit 2
-        ddict get \$PWD/train.tar/n00000001/n00000001_7.JPEG -o one.jpg; }; }'"
+    t "resnet_trains_from_the_tar" batch imagenet train.tar --image-size 32 --batch-size 4 --workers 1 --epochs 2 --log-interval 2 --val val.tar --val-labels devkit
     has "on_two_nodes" '^2 ranks on 2 nodes, 36 images of 3 classes from the dictionary'
     is "two_epochs_of_all_images" "$(grep -cE '^Epoch [01]: loss [0-9.]+, accuracy [0-9.]+%, (32|36) images in' "$out")" 2
-    has "the_set_has_its_classes" '^/.*train.tar +tar +36 .* 3 '
-    is "an_image_is_as_it_was" "$(cmp examples/imagenet/one.jpg examples/imagenet/folder/n00000001/n00000001_7.JPEG && echo same)" same
+    is "the_loss_of_every_second_step_is_printed" "$(grep -oE '^Epoch \[./2\], Step \[./4\], Loss: [0-9.]+$' "$out" | cut -d, -f1,2 | xargs)" \
+        "Epoch [1/2], Step [1/4] Epoch [1/2], Step [3/4] Epoch [2/2], Step [1/4] Epoch [2/2], Step [3/4]"
+    is "each_validation_image_is_looked_at_once" "$(grep -cE '^Validation: loss [0-9.]+, top-1 [0-9.]+%, top-5 100.0%, 9 images$' "$out")" 2
+    mv examples/imagenet/results-* examples/imagenet/results
+    is "the_job_brings_back_what_it_wrote" "$(cd examples/imagenet/results && find . -maxdepth 1 | LC_ALL=C sort | xargs), $(grep -c '^Validation' examples/imagenet/results/train.log)" ". ./net.pt ./samples ./train.log, 2"
+    mv examples/imagenet/results/net.pt examples/imagenet/net.pt
+    is "and_samples_of_the_images" "$(cd examples/imagenet/results/samples && find . -type f | wc -l), $(cd examples/imagenet/results/samples && find . -type f -exec cmp {} ../../folder/{} \; 2>&1 | wc -l)" "20, 0"
+    t "labels_are_found_in_each_form_of_the_devkit" sub python3 "$tests/devkit.py" examples/imagenet
     t "and_from_files" sub sh -c "cd examples/imagenet && $on_two python3 train.py folder --files --image-size 32 --batch-size 4 --workers 1 --epochs 1 --read-only"
     has "as_many_are_read" '^Epoch 0: read (32|36) images in'
     t "both_are_compared" sub sh -c "cd examples/imagenet && $on_two python3 compare.py train.tar folder --rounds 1 --batch-size 4 --workers 0 --decode 2 --image-size 32"

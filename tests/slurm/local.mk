@@ -21,7 +21,7 @@ EXTRA_DIST += tests/slurm/ends.sh tests/slurm/ends.py tests/slurm/terminal.py te
   tests/slurm/86-end-held.t \
   tests/slurm/87-end-node-down.t
 EXTRA_DIST += tests/slurm/43-wireup.t tests/slurm/44-run-tasks.t
-EXTRA_DIST += tests/slurm/containers.sh tests/slurm/image_build.sh tests/slurm/containers.py \
+EXTRA_DIST += tests/slurm/containers.sh tests/slurm/image_build.sh tests/slurm/containers.py tests/slurm/devkit.py \
   tests/slurm/49-containers.t tests/slurm/ddp_data.py tests/slurm/55-ddp.t
 EXTRA_DIST += tests/slurm/47-torch.t tests/slurm/48-gpu.t tests/slurm/torch_ranks.py \
   tests/slurm/gpu_table.py

@@ -8,6 +8,7 @@ Rank 0 trains; the other tasks only bring their nodes into the dictionary. Every
 An error ends the program.
 """
 import argparse
+import dataclasses
 import itertools
 import resource
 import sys
@@ -23,6 +24,21 @@ import sequences
 
 SIZE, RATE = 24, 0.1  # length of vectors; learning rate
 SIMULATED = "sim_7.txt"
+
+
+@dataclasses.dataclass
+class DDictManagerStats:
+    """A manager's statistics under the names and in the order of Dragon's."""
+    manager_id: int
+    hostname: str
+    total_bytes: int
+    total_used_bytes: int
+    num_keys: int
+    free_blocks: dict
+
+    @classmethod
+    def of(cls, stats):
+        return cls(**{field.name: stats[field.name] for field in dataclasses.fields(cls)})
 
 
 class DM(nn.Module):
@@ -105,6 +121,8 @@ def arguments():
     p.add_argument("--use-gpu", type=flag, nargs="?", const=True, default=False, help="Should GPU be used (default: False)")
     p.add_argument("--seq-len", type=count, default=40, metavar="SL", help="String length for sequences, without --file-name (default: 40)")
     p.add_argument("--input-size", type=count, default=1000, metavar="IS", help="Input size of the file in strings, without --file-name (default: 1000)")
+    p.add_argument("--dragon-dict-managers", type=count, metavar="N", help="Dragon's: here it is srun --ddict-managers=, of the whole dictionary")
+    p.add_argument("--dragon-dict-mem", type=count, metavar="BYTES", help="Dragon's: here it is srun --ddict-mem=")
     p.add_argument("--max-batches", type=int, metavar="N", help="so many batches of an epoch (default: all)")
     p.add_argument("--read-only", action="store_true", help="read an epoch without training, too")
     return p.parse_args()
@@ -122,17 +140,19 @@ def main():
     began = time.perf_counter()
     d, keys = sequences.load(args.file_name or SIMULATED)
     print("DDict_Timer", time.perf_counter() - began)
-    print(d.stats)
+    print([DDictManagerStats.of(s) for s in d.stats])
     began = time.perf_counter()
     print("Building Vocabulary", flush=True)
     data = sequences.Sequences(d, keys)
-    print("".join(sorted(data.letters)))
+    print(data.letters)
     print("Vocabulary of %d words in %.2f s" % (data.num_words, time.perf_counter() - began))
     device = torch.device("cuda" if args.use_gpu else "cpu")
     if args.use_gpu and not torch.cuda.is_available():
         sys.exit("doc2vec: --use-gpu, and torch sees no GPU")
     real, used = time.time(), resource.getrusage(resource.RUSAGE_SELF)
-    print("num_workers", args.num_workers, "cuda available", torch.cuda.is_available(), "use_gpu", int(args.use_gpu), "num_docs", data.num_docs, flush=True)
+    for value in (args.num_workers, torch.cuda.is_available(), int(args.use_gpu), data.num_docs):  # a line each, as Dragon's program prints them
+        print(value)
+    sys.stdout.flush()
     if args.read_only:
         read_only(data, args)
     train(data, args, device)

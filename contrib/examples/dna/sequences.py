@@ -52,11 +52,12 @@ class Sequences(torch.utils.data.Dataset):
     def _vocabulary(self):
         """Count the k-mers of all sequences, and number them in the order of their codes."""
         counts = numpy.zeros(1 << BITS * self.k, dtype=numpy.int64)
-        self.letters = set()
+        letters_seen = set()
         for i in range(0, len(self.keys), 256):
             lines = [letters for letters, _ in self._lines(self.keys[i:i + 256])]
-            self.letters.update(*lines)
+            letters_seen.update(*lines)
             counts += numpy.bincount(numpy.concatenate([self._kmers(letters) for letters in lines]), minlength=len(counts))
+        self.letters = "".join(letter for letter in LETTERS if letter in letters_seen)
         words = numpy.flatnonzero(counts)
         self.num_docs, self.num_words = len(self.keys), len(words)
         self.word = numpy.full(len(counts), -1, dtype=numpy.int64)
