@@ -13,4 +13,5 @@ EXTRA_DIST += contrib/examples/mnist/mnist.py contrib/examples/mnist/README.md \
   contrib/examples/imagenet/make_images.py contrib/examples/imagenet/resnet.py \
   contrib/examples/imagenet/train.py contrib/examples/imagenet/README.md \
   contrib/examples/transfer/transfer.py contrib/examples/transfer/README.md \
-  contrib/examples/imagenet/devkit.py contrib/examples/imagenet/run.sbatch contrib/examples/dna/run.sbatch
+  contrib/examples/imagenet/devkit.py contrib/examples/imagenet/run.sbatch contrib/examples/dna/run.sbatch \
+  contrib/examples/mnist/run.sbatch

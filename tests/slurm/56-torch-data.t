@@ -12,7 +12,7 @@ rm -rf data && mkdir -p data/images/{a,b,c} data/mnist || exit 1
 for class in a b c; do
     for i in 0 1 2 3 4 5 6 7 8; do head -c $((1000 + i)) /dev/zero | tr '\0' $class >data/images/$class/$i.png; done
 done
-python3 "$tests/ddp_data.py" data/mnist "${DDICT_TEST_DATA-}" >/dev/null && cp "$example" "$tests/torch_data.py" data/ && chmod -R a+rwX data || exit 1
+python3 "$tests/ddp_data.py" data/mnist "${DDICT_TEST_DATA-}" >/dev/null && cp "$example" "${example%/*}/run.sbatch" "$tests/torch_data.py" data/ && chmod -R a+rwX data || exit 1
 dict=(--ddict-managers=3 --ddict-mem=96M --ddict-record=none)
 
 # runs SENTENCE WORDS... - sub, once more where Slurm slipped
@@ -38,11 +38,32 @@ want='each sample was read once'
 runs "two_ranks_go_on" srun -N2 -n2 "${dict[@]}" python3 data/torch_data.py resume data/state
 
 want='^Rank 2 lr 1.500 on .*: Test accuracy: '
-runs "mnist_trains_on_two_nodes" srun -N2 --ntasks-per-node=1 "${dict[@]}" python3 data/mnist.py --data data/mnist --mnist-workers 3 --epochs 2 --want 0.4
+# batch WORDS... - the example's run.sbatch, in a dictionary of a test's size
+batch() {
+    # shellcheck disable=SC2016
+    sub sh -c 'cd data && sbatch -Q -W -o batch.out --ddict-managers=3 --ddict-mem=96M --ddict-record=none run.sbatch "$@"; rc=$?; cat batch.out; exit $rc' sh "$@"
+}
+t "mnist_trains_on_two_nodes" batch --data mnist --mnist-workers 3 --epochs 2 --want 0.4 --dragon-dict-managers 2 --dragon-dict-mem 100000000 --download --mirror file:///none
+has_not "what_is_there_is_not_downloaded" '^Downloading'
+has "and_each_is_tested" '^Rank 2 lr 1.500 on .*: Test accuracy: '
+is "dragons_flags_are_answered" "$(grep -c '^--dragon-dict-\(managers=2\|mem=100000000\) is .* was started with \(3\|100663296\)$' "$out")" 2
 has "and_says_how_many_nodes" '^Number of nodes: 2$'
 has "and_workers" '^Number of MNIST workers: 3$'
 has "and_managers" '^Number of ddict managers: 3$'
 is "and_each_worker_s_progress" "$(grep -cE '^Rank [012] Train Epoch: [12] \[0/960 \(0%\)\].Loss: [0-9.]+$' "$out")" 6
 is "of_workers_on_both_nodes" "$(sed -n 's/^Rank . lr .* on \(.*\) (cpu): Test.*/\1/p' "$out" | sort -u | grep -c .)" 2
+
+# All of MNIST: the 60,000 images where they are at hand, else as many shapes; downloaded, once, by one rank
+if ls "${DDICT_TEST_DATA-/none}"/train-images-idx3-ubyte* >/dev/null 2>&1; then
+    mkdir data/mirror && cp -L "$DDICT_TEST_DATA"/*-ubyte* data/mirror && gunzip -qf data/mirror/*.gz
+else
+    mkdir data/mirror && python3 "$tests/ddp_data.py" data/mirror "" 60000 240 >/dev/null
+fi
+gzip -1 data/mirror/* && chmod -R a+rX data/mirror
+t "all_of_mnist_is_downloaded" batch --data all --download --mirror "file://$PWD/data/mirror/" --mnist-workers 2 --epochs 1 --max-batches 2
+is "each_file_once" "$(grep -c "^Downloading file:.*-ubyte.gz to all/" "$out") $(grep -c '^100.0%$' "$out") $(grep -c '^Extracting all/.*.gz to all$' "$out")" "4 4 4"
+is "and_two_workers_train_of_60000" "$(grep -cE '^Rank [01] Train Epoch: 1 \[0/60000 \(0%\)\].Loss: [0-9.]+$' "$out")" 2
+t "a_mirror_that_has_none_ends_all_ranks" sub sh -c 'cd data && ! timeout 60 srun -N2 --ntasks-per-node=1 --ddict-mem=32M --ddict-record=none python3 mnist.py --data none --download --mirror file:///none'
+is "with_the_reason" "$(grep -c '^no MNIST from file:///none: ' "$out")" 2
 clean_after nothing_is_left
 finish

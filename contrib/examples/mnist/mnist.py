@@ -9,11 +9,13 @@ dictionary, take a GPU from their node's queue, and report to rank 0 through a q
 """
 import argparse
 import gzip
+import itertools
 import math
 import multiprocessing
 import os
 import queue
 import sys
+import urllib.request
 
 import torch
 import torch.nn as nn
@@ -29,6 +31,39 @@ DEVICE_S = 10     # seconds that a worker waits for a GPU; then it trains on the
 RESULT_S = 7200   # seconds that rank 0 waits for the next worker's result, and other ranks for the end
 FILES = {"train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"), "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")}
 HELD_OUT = 0.15   # share of the images, if there is only one of the two sets
+MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+DOWNLOAD_S = 60   # seconds that a server may be silent
+
+
+def download(folder, mirror):
+    """Fetch MNIST's files that the folder has not, and unpack them, with the lines that torchvision prints."""
+    os.makedirs(folder, exist_ok=True)
+    for name in (n for pair in FILES.values() for n in pair):
+        path, url = os.path.join(folder, name), mirror.rstrip("/") + "/" + name + ".gz"
+        if os.path.exists(path) or os.path.exists(path + ".gz"):
+            continue
+        print(f"Downloading {url}\nDownloading {url} to {path}.gz", flush=True)
+        with urllib.request.urlopen(url, timeout=DOWNLOAD_S) as source, open(path + ".gz.part", "wb") as out:
+            while piece := source.read(1 << 20):
+                out.write(piece)
+        os.rename(path + ".gz.part", path + ".gz")
+        print(f"100.0%\nExtracting {path}.gz to {folder}\n", flush=True)
+        with gzip.open(path + ".gz", "rb") as packed, open(path + ".part", "wb") as out:
+            out.write(packed.read())
+        os.rename(path + ".part", path)
+
+
+def download_once(args):
+    """Rank 0 downloads; the others wait. An error of rank 0 ends all."""
+    error = ""
+    if runtime.rank == 0:
+        try:
+            download(args.data, args.mirror)
+        except OSError as e:
+            error = f"no MNIST from {args.mirror}: {e}"
+    error = runtime.exchange(error.encode(), RESULT_S)[0].decode()
+    if error:
+        sys.exit(error)
 
 
 def idx_open(folder, name):
@@ -86,9 +121,9 @@ class Net(nn.Module):
         return F.log_softmax(self.fc2(x), dim=1)
 
 
-def train(rank, model, device, loader, optimizer, epoch):
+def train(rank, model, device, loader, optimizer, epoch, limit):
     model.train()
-    for i, (x, y) in enumerate(loader):
+    for i, (x, y) in enumerate(itertools.islice(loader, limit)):
         optimizer.zero_grad()
         loss = F.nll_loss(model(x.to(device)), y.to(device))
         loss.backward()
@@ -128,7 +163,7 @@ def worker(rank, args, sets, devices, results):
     optimizer = torch.optim.Adadelta(model.parameters(), lr=lr)
     schedule = StepLR(optimizer, step_size=1, gamma=0.7)
     for epoch in range(1, args.epochs + 1):
-        train(rank, model, device, train_loader, optimizer, epoch)
+        train(rank, model, device, train_loader, optimizer, epoch, args.max_batches)
         schedule.step()
     results.put((rank, lr, str(device), runtime.node_name(runtime.node_id) if runtime.node_id is not None else runtime.node,
                  accuracy(model, device, test_loader)))
@@ -147,23 +182,43 @@ def results_print(results, args):
     return max(row[4] for row in rows)
 
 
-def main():
+def arguments():
     p = argparse.ArgumentParser(description="MNIST with several learning rates, the images in the dictionary")
     p.add_argument("--mnist-workers", type=int, default=2, help="number of mnist workers (default: 2)")
     p.add_argument("--devices-per-node", type=int, default=1, help="number of devices per node (default: 1)")
     p.add_argument("--no-cuda", action="store_true", help="disables CUDA training")
     p.add_argument("--epochs", type=int, default=5, metavar="N", help="number of epochs to train (default: 5)")
-    p.add_argument("--data", required=True, metavar="DIR", help="folder with MNIST's IDX files, plain or .gz")
+    p.add_argument("--dragon-dict-managers", type=int, metavar="N", help="Dragon's: here it is srun --ddict-managers=N")
+    p.add_argument("--dragon-dict-mem", type=int, metavar="BYTES", help="Dragon's: here it is srun --ddict-mem=BYTES")
+    p.add_argument("--data", default="../data", metavar="DIR", help="folder with MNIST's IDX files, plain or .gz (default: ../data)")
+    p.add_argument("--download", action="store_true", help="rank 0 downloads the files that are not there")
+    p.add_argument("--mirror", default=MIRROR, metavar="URL", help=f"where from (default: {MIRROR})")
+    p.add_argument("--max-batches", type=int, metavar="N", help="train so many batches of an epoch (default: all)")
     p.add_argument("--want", type=float, default=0.0, help="fail when the best accuracy is lower than this")
     args = p.parse_args()
     if args.mnist_workers < 2:
         p.error("--mnist-workers has to be 2 or more: each has a learning rate of its own")
     args.cuda = not args.no_cuda and torch.cuda.is_available()
+    return args
 
+
+def dragons_say(args, d):
+    """Dragon's program makes a dictionary of the size that its flags give; here srun has made it."""
+    have = {"managers": d.info["managers"], "mem": sum(s["total_bytes"] for s in d.stats)}
+    for name, value in (("managers", args.dragon_dict_managers), ("mem", args.dragon_dict_mem)):
+        if value is not None:
+            print(f"--dragon-dict-{name}={value} is srun's --ddict-{name}={value} here; this dictionary was started with {have[name]}", flush=True)
+
+
+def main():
+    args = arguments()
     d = ddict.attach()
     if runtime.rank == 0:
         print(f"Number of nodes: {d.info['nodes']}\nNumber of MNIST workers: {args.mnist_workers}\n"
               f"Number of ddict managers: {d.info['managers']}", flush=True)
+        dragons_say(args, d)
+    if args.download:
+        download_once(args)
     sets = [DDictDataset(Mnist(args.data, kind), d=d) for kind in ("train", "test")]
     devices = ddict.Queue(f"{runtime.group} devices of {runtime.node}")
     results = ddict.Queue(f"{runtime.group} results")
