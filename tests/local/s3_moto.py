@@ -100,10 +100,10 @@ def serve(address):
     s3.create_bucket(Bucket=bucket)
     for name, body in objects.items():
         s3.put_object(Bucket=bucket, Key=name, Body=body)
-    iam.create_user(UserName="reader")
-    iam.put_user_policy(UserName="reader", PolicyName="reads", PolicyDocument=json.dumps(
-        {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": "*"}}))
-    key = iam.create_access_key(UserName="reader")["AccessKey"]
+    iam.create_user(UserName="user")
+    iam.put_user_policy(UserName="user", PolicyName="reads-and-writes", PolicyDocument=json.dumps(
+        {"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": ["s3:ListBucket", "s3:GetObject", "s3:PutObject"], "Resource": "*"}}))
+    key = iam.create_access_key(UserName="user")["AccessKey"]
     check_all = urllib.request.Request(url + "/moto-api/reset-auth", b"0", {"Content-Type": "text/plain"})
     urllib.request.urlopen(check_all, timeout=30).close()
     mine = dict(aws_access_key_id=key["AccessKeyId"], aws_secret_access_key=key["SecretAccessKey"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small S3 server for tests: ListObjectsV2 and GetObject of one bucket, with the signature of each request checked by a calculation of its own
+"""A small S3 server for tests: ListObjectsV2, GetObject and PutObject of one bucket, with the signature of each request checked by a calculation of its own
 (AWS, "Signature Version 4 signing process"), and with faults. Faults are asked for by the names of the folders that objects are in:
 
     fault500-N/...    500 the first N times                 fault403/...   403 always
@@ -130,13 +130,36 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if "host" not in names or "x-amz-date" not in names or "x-amz-content-sha256" not in names:
             return "SignatureDoesNotMatch"
         headers = "".join("%s:%s\n" % (n, " ".join(self.headers[n].split())) for n in names)
-        request = "\n".join(["GET", path, query, headers, parts["SignedHeaders"], self.headers["x-amz-content-sha256"]])
+        request = "\n".join([self.command, path, query, headers, parts["SignedHeaders"], self.headers["x-amz-content-sha256"]])
         scope = "/".join([day, region, service, "aws4_request"])
         text = "\n".join(["AWS4-HMAC-SHA256", self.headers["x-amz-date"], scope, hashlib.sha256(request.encode()).hexdigest()])
         key = ("AWS4" + SECRET).encode()
         for part in (day, region, service, "aws4_request"):
             key = _hmac(key, part)
         return None if _hmac(key, text).hex() == parts["Signature"] else "SignatureDoesNotMatch"
+
+    def do_PUT(self):
+        s = self.server_
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if s.signed and hashlib.sha256(body).hexdigest() != self.headers["x-amz-content-sha256"]:
+            return self.answer(400, _error("XAmzContentSHA256Mismatch"))
+        wrong = self.signature_wrong()
+        with s.lock:
+            s.sent.append(self.headers.get("Authorization", ""))
+            s.seen.append((self.path, None, self.headers.get("x-amz-security-token")))
+        if wrong:
+            return self.answer(403, _error(wrong))
+        bucket, _, key = urllib.parse.unquote(self.path[1:], errors="surrogateescape").partition("/")
+        if bucket != s.bucket:
+            return self.answer(404, _error("NoSuchBucket"))
+        kind, _, n = next((f for f in key.split("/")[:-1] if f.partition("-")[0] in FAULTS), "").partition("-")
+        if kind == "fault403":
+            return self.answer(403, _error("AccessDenied"))
+        if kind == "fault500" and s.times(key) <= int(n):
+            return self.answer(500, _error("InternalError"))
+        with s.lock:
+            s.objects[key] = body
+        self.answer(200, b"", ETag='"%s"' % hashlib.md5(body).hexdigest())
 
     def do_GET(self):
         s = self.server_

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ddict.results and `ddict results`: what ranks submit is in files soon, whole at any time, wherever writer or dictionary end; no path leads out of the folder."""
 
+import concurrent.futures
 import io
 import json
 import os
@@ -8,14 +9,16 @@ import pickle
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
+import unittest.mock as mock
 import xml.dom.minidom
 
 import ddict
-from ddict.results import PREFIX, ResultsHandler
+from ddict.results import PREFIX, DaskResultsHandler, ResultsHandler
 from harness import DictTest, Dictionary, module_or_skip, python
 
 COMMAND = os.environ["DDICT_TEST_COMMAND"]
@@ -332,6 +335,100 @@ os.waitpid(pid, 0)
         self.assertEqual(os.listdir(outside), ["b"])
         self.assertFalse(os.path.islink(self.path("run", "file")))
         self.assertEqual(sorted(os.listdir(self.path("run"))), ["file", "good"])
+
+    def submit(self, run="r"):
+        """Two ranks' results, and the files that they make."""
+        ranks = [ResultsHandler(run, self.d, rank=r) for r in (0, 1)]
+        for results in ranks:
+            for step in (1, 2):
+                results.submit_result("worker/all.json", {"rank": results._rank, "step": step})
+        ranks[0].submit_result("a b+é&%=~.bin", b"\0" * 100000)
+        ranks[1].submit_checkpoint("checkpoint.pt", {"w": [1.5]})
+        for results in ranks:
+            results.flush()
+        self.addCleanup(lambda: [results.close() for results in ranks])
+        lines = "".join('{"rank": %d, "step": %d}\n' % (r, s) for r in (0, 1) for s in (1, 2))
+        return ranks[0], {"worker/all.json": lines.encode(), "a b+é&%=~.bin": b"\0" * 100000}
+
+    def test_a_process_writes_all_into_a_folder(self):
+        results, wanted = self.submit()
+        self.assertEqual(results.process_results(self.to), 3)
+        for path, data in wanted.items():
+            self.assertEqual(self.read(path), data)
+        self.write()  # the writer makes the same files, in a folder of the run
+        for path in (*wanted, "checkpoint.pt"):
+            self.assertEqual(self.read("r", path), self.read(path))
+        self.assertEqual([n for _, _, names in os.walk(self.to) for n in names if n.startswith(".")], [])
+        self.d[PREFIX + "r/../out"] = b"bad"
+        with self.assertRaisesRegex(ddict.Error, "'../out'"):
+            results.process_results(self.to)
+        self.assertEqual(sorted(os.listdir(os.path.dirname(self.to))), ["b"])
+
+    def test_what_comes_while_futures_run_is_written_and_their_error_is_raised(self):
+        results, _ = self.submit()
+        future, folder = concurrent.futures.Future(), self.to
+
+        def late():
+            wait_for(lambda: self.read("checkpoint.pt") is not None)
+            results.submit_result("late", b"1")
+            wait_for(lambda: self.read("late") == b"1")
+            results.submit_result("late", b"2")
+            results.flush()
+            future.set_exception(KeyError("of the future"))
+
+        thread = threading.Thread(target=late)
+        thread.start()
+        with self.assertRaisesRegex(KeyError, "of the future"):
+            results.process_results(folder, [future])
+        thread.join()
+        self.assertEqual(self.read("late"), b"2")
+        self.assertEqual(results.process_results(folder, [future], raise_errors=False), 4)
+        with self.assertRaises(ddict.TimeoutError):
+            results.process_results(folder, [concurrent.futures.Future()], timeout=0.1)
+
+    @mock.patch("ddict._s3.PAUSE_S", 0.01)
+    def test_results_go_to_s3(self):
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "local"))
+        import s3_moto
+        from s3_server import Server
+        results, wanted = self.submit()
+        with s3_moto.server({"there": b"x"}) as server, mock.patch.dict(os.environ, server.environment()):
+            self.assertEqual(results.process_results("s3://bucket/run 7/"), 3)
+            ddict.load("s3://bucket/run 7", prefix="back/", d=self.d)  # another reader of S3, another signature
+            for path, data in wanted.items():
+                self.assertEqual(self.d["back/" + path], data)
+        with Server({}) as server, mock.patch.dict(os.environ, {**server.environment(), "AWS_SESSION_TOKEN": "a/token=="}):
+            self.d[PREFIX + "r/fault500-2/x"] = b"third time"
+            results.process_results("s3://bucket")
+            self.assertEqual(server.objects["fault500-2/x"], b"third time")
+            self.assertEqual({token for _, _, token in server.seen}, {"a/token=="})
+            self.d[PREFIX + "r/fault500-3/x"] = b"never"
+            with self.assertRaisesRegex(OSError, "s3://bucket/fault500-3/x can not be written: 500 InternalError"):
+                results.process_results("s3://bucket")
+            del self.d[PREFIX + "r/fault500-3/x"]
+            for url, why in (("s3://other", "404 NoSuchBucket"), ("s3://bucket/fault403", "403 AccessDenied")):
+                before = len(server.seen)
+                with self.assertRaisesRegex(OSError, why):
+                    results.process_results(url)
+                self.assertEqual(len(server.seen), before + 1)  # it is not tried again
+            with mock.patch.dict(os.environ, AWS_SECRET_ACCESS_KEY="another"), self.assertRaisesRegex(OSError, "403 SignatureDoesNotMatch"):
+                results.process_results("s3://bucket")
+            with tempfile.NamedTemporaryFile("w") as f:
+                f.write("[work]\naws_access_key_id = %s\naws_secret_access_key = %s\n" % (os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]))
+                f.flush()
+                with mock.patch.dict(os.environ, AWS_PROFILE="work", AWS_SHARED_CREDENTIALS_FILE=f.name, AWS_ACCESS_KEY_ID=""):
+                    self.assertEqual(results.process_results("s3://bucket/by-profile"), 4)
+        with self.assertRaisesRegex(OSError, "can not be written"), mock.patch.dict(os.environ, {**server.environment()}):
+            results.process_results("s3://bucket")  # the server has ended
+        for bad in ("s3://", "s3:///x"):
+            with self.assertRaises(ValueError):
+                results.process_results(bad)
+
+    def test_the_name_of_dask_pytorch_ddp(self):
+        with mock.patch.dict(os.environ, SLURM_JOB_ID="12"):
+            results = DaskResultsHandler(d=self.d)
+        self.assertEqual(results.run, "job-12")
+        self.assertIs(DaskResultsHandler, ResultsHandler)
 
     def test_a_folder_that_can_not_be_is_said(self):
         os.makedirs(os.path.dirname(self.to))

@@ -8,7 +8,8 @@
     results.submit_checkpoint(f"checkpoints/{epoch}.pt", model.state_dict())
     results.close()
 
-Files appear below the folder of --ddict-results=DIR, or of `ddict results --to DIR --follow`, as DIR/RUN/PATH.
+Files appear below the folder of --ddict-results=DIR, or of `ddict results --to DIR --follow`, as DIR/RUN/PATH; results.process_results("s3://bucket/prefix") writes them to
+S3. DaskResultsHandler is the same class, under the name that dask-pytorch-ddp's has.
 """
 
 import atexit
@@ -25,7 +26,7 @@ import time
 from . import attach
 from ._ends import child_ends
 
-__all__ = ["PREFIX", "ResultsHandler"]
+__all__ = ["PREFIX", "DaskResultsHandler", "ResultsHandler"]
 
 PREFIX = "ddict.results/"
 _APPEND, _REPLACE, _CHECKPOINT, _FLUSH, _STOP = range(5)
@@ -38,6 +39,10 @@ def _rank():
         if os.environ.get(name, "").isdigit():
             return int(os.environ[name])
     return 0
+
+
+def _own_name():
+    return "job-" + os.environ.get("SLURM_JOB_ID", "0")
 
 
 def _check(path):
@@ -118,15 +123,15 @@ class _Part:
 
 
 class ResultsHandler:
-    """ResultsHandler(run, d=None, *, rank=None, max_bytes=1 << 30)
+    """ResultsHandler(run=None, d=None, *, rank=None, max_bytes=1 << 30)
 
     Stores the results of a run in the dictionary d (None: the job's), in the background: calls return at once, unless max_bytes are waiting to be stored. The next
     call raises an error of the background thread. A path is one file; results appended to it are grouped by process: first all of rank 0, then of rank 1, and so on,
-    each in its order. close(), or the end of the program, waits until everything is stored. A forked child may use it, too.
+    each in its order. Without a run its name is "job-" and the number of the Slurm job. close(), or the end of the program, waits until everything is stored. A forked child may use it, too.
     """
 
-    def __init__(self, run, d=None, *, rank=None, max_bytes=1 << 30):
-        self.run = _check(str(run))
+    def __init__(self, run=None, d=None, *, rank=None, max_bytes=1 << 30):
+        self.run = _check(str(run) if run is not None else _own_name())
         if "/" in self.run:
             raise ValueError(f"{run!r}: the name of a run has no '/'")
         self._given, self._d, self._rank, self._max = d, None, _rank() if rank is None else int(rank), max_bytes
@@ -223,6 +228,29 @@ class ResultsHandler:
             self._thread = threading.Thread(target=_work, args=(self,), name="ddict.results", daemon=True)
             self._thread.start()
 
+    def process_results(self, prefix, futures=(), raise_errors=True, *, timeout=None):
+        """process_results(prefix, futures=(), raise_errors=True, *, timeout=None) -- write the results of all ranks that are there below prefix; how many files were written
+
+        prefix: a folder, or s3://bucket/prefix with the credentials, region and endpoint of the AWS tools; files are prefix/PATH. One process calls this, such as rank 0
+        when the others have closed their handlers. futures (with done() and result()): go on, with what is new, until all are done, and then raise the first of their
+        errors, unless raise_errors is False. ddict.TimeoutError after timeout seconds.
+        """
+        from ._collect import Writer
+        self.flush(timeout)
+        writer, futures, end = Writer(self._d, PREFIX + self.run + "/", prefix, _check), list(futures), None if timeout is None else time.monotonic() + timeout
+        done, written = False, 0
+        while not done:
+            done = all(f.done() for f in futures)
+            written += writer.write()
+            if not done and end is not None and time.monotonic() >= end:
+                from . import TimeoutError
+                raise TimeoutError(f"futures were not done within {timeout} s")
+            if not done:
+                time.sleep(_LOOK_S)
+        for f in futures if raise_errors else ():
+            f.result()
+        return written
+
     # --- the background thread ---
 
     def _store(self, first):
@@ -291,6 +319,8 @@ def _number(obj):
         return obj.tolist()
     raise TypeError(f"{type(obj).__name__} is nothing for JSON: submit bytes, or submit_checkpoint()")
 
+
+DaskResultsHandler = ResultsHandler
 
 _handlers = set()  # keeps handlers until they are closed, so that their results are stored even if the program drops them
 
