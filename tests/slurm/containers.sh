@@ -11,7 +11,7 @@ prefix=$(cat "/var/lib/ddict-devcluster/$DEVCLUSTER_ID/etc/prefix")
 image_make() { # FILES... - files of the test that are wanted in the image's /tests
     local name
     rm -rf "$image"
-    mkdir -p "$image"/{dev,proc,sys,tmp,run,home,root,mnt,etc,tests,usr,var/tmp} "$image${prefix%/*}" || return 1
+    mkdir -p "$image"/{dev,proc,sys,tmp,run,home,root,mnt/0,mnt/1,etc,tests,usr,var/tmp} "$image${prefix%/*}" || return 1
     touch "$image"/etc/{passwd,group,hosts,resolv.conf}
     cp -a /etc/ld.so.c* /etc/nsswitch.conf "$image/etc/" && cp -a "$prefix" "$image$prefix" && cp "$@" "$image/tests/" || return 1
     for name in bin sbin lib lib64; do [ -L /$name ] && ln -s usr/$name "$image/$name"; done

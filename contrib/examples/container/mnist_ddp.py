@@ -5,6 +5,7 @@
   srun -N2 --ntasks-per-node=2 --ddict-mem=256M apptainer exec train.sif python mnist_ddp.py --data DIR
 """
 import argparse
+import dataclasses
 import glob
 import os
 import sys
@@ -15,7 +16,6 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torch.optim as optim
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler
 
@@ -32,53 +32,72 @@ def transform(image):
     return torch.from_numpy(image).float().div(255).sub(0.1307).div(0.3081).unsqueeze(0)
 
 
+@dataclasses.dataclass
+class Hyperparams:
+    batch_size: int = 64
+    epochs: int = 10
+    lr: float = 1e-3
+    log_interval: int = 50  # steps
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 16, 3), nn.Conv2d(16, 32, 3)
-        self.fc1, self.fc2 = nn.Linear(32 * 5 * 5, 64), nn.Linear(64, 10)
+        self.conv1, self.conv2 = nn.Conv2d(1, 32, 3), nn.Conv2d(32, 64, 3)
+        self.dropout1, self.dropout2 = nn.Dropout(0.25), nn.Dropout(0.5)
+        self.fc1, self.fc2 = nn.Linear(9216, 128), nn.Linear(128, 10)
 
     def forward(self, x):
-        x = F.max_pool2d(F.relu(self.conv1(x)), 2)
-        x = torch.flatten(F.max_pool2d(F.relu(self.conv2(x)), 2), 1)
-        return F.log_softmax(self.fc2(F.relu(self.fc1(F.dropout(x, 0.25, self.training)))), dim=1)
+        x = F.max_pool2d(F.relu(self.conv2(F.relu(self.conv1(x)))), 2)
+        x = self.dropout2(F.relu(self.fc1(torch.flatten(self.dropout1(x), 1))))
+        return F.log_softmax(self.fc2(x), dim=1)
 
 
-def train(args, model, device, loader, optimizer, epoch, rank):
+def train(params, model, device, loader, optimizer, epoch, rank):
     model.train()
     for step, (images, labels) in enumerate(loader):
         optimizer.zero_grad()
         loss = F.nll_loss(model(images.to(device)), labels.to(device))
         loss.backward()
         optimizer.step()
-        if rank == 0 and step % args.log_interval == 0:
-            print(f"Train Epoch: {epoch} [{step * args.batch_size}/{len(loader.sampler)} ({100 * step // len(loader)}%)]\tLoss: {loss.item():.6f}", flush=True)
+        if rank == 0 and step % params.log_interval == 0:
+            print(f"Train Epoch: {epoch} [{step * params.batch_size}/{len(loader.sampler)} ({100 * step // len(loader)}%)]\tLoss: {loss.item():.6f}", flush=True)
 
 
 def test(model, device, loader):
     model.eval()
-    right = 0
+    loss, right, count = 0.0, 0, len(loader.dataset)
     with torch.no_grad():
         for images, labels in loader:
-            right += (model(images.to(device)).argmax(1) == labels.to(device)).sum().item()
-    print(f"Test set: Accuracy: {right}/{len(loader.dataset)} ({100 * right / len(loader.dataset):.2f}%)", flush=True)
-    return right / len(loader.dataset)
+            scores, labels = model(images.to(device)), labels.to(device)
+            loss += F.nll_loss(scores, labels, reduction="sum").item()
+            right += (scores.argmax(1) == labels).sum().item()
+    print(f"\nTest set: Average loss: {loss / count:.4f}, Accuracy: {right}/{count} ({100 * right / count:.2f}%)\n", flush=True)
+    return right / count
+
+
+def save_model(model, path):
+    torch.save(model.state_dict(), path + ".part")
+    os.replace(path + ".part", path)
+
+
+def arguments():
+    p = argparse.ArgumentParser(description="MNIST by DDP")
+    p.add_argument("--data", required=True, help="folder of MNIST's four files, plain or .gz")
+    for field in dataclasses.fields(Hyperparams):
+        p.add_argument("--" + field.name.replace("_", "-"), type=field.type, default=field.default, help="(default: %(default)s)")
+    p.add_argument("--workers", type=int, default=1, help="loader processes of a rank (default 1)")
+    p.add_argument("--save", metavar="FILE", default="mnist_cnn.pt", help="the network's state_dict, at the end; '' for none (default: mnist_cnn.pt)")
+    p.add_argument("--want", type=float, default=0.0, help="fail when the last accuracy is lower than this")
+    return p.parse_args()
 
 
 def main():
-    p = argparse.ArgumentParser(description="MNIST by DDP")
-    p.add_argument("--data", required=True, help="folder of MNIST's four files, plain or .gz")
-    p.add_argument("--batch-size", type=int, default=64, help="images of a step and rank (default 64)")
-    p.add_argument("--epochs", type=int, default=3)
-    p.add_argument("--lr", type=float, default=0.5)
-    p.add_argument("--gamma", type=float, default=0.7)
-    p.add_argument("--workers", type=int, default=1, help="loader processes of a rank (default 1)")
-    p.add_argument("--log-interval", type=int, default=50, metavar="STEPS")
-    p.add_argument("--want", type=float, default=0.0, help="fail when the last accuracy is lower than this")
-    args = p.parse_args()
-
+    args = arguments()
+    params = Hyperparams(**{f.name: getattr(args, f.name) for f in dataclasses.fields(Hyperparams)})
     dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", init_method="env://")
     rank, world, local_rank = dist.get_rank(), dist.get_world_size(), int(os.environ["LOCAL_RANK"])
+    print(f"Initialized Rank:{rank} on Node Rank:{os.environ.get('GROUP_RANK', 0)}", flush=True)
     device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cpu":
         torch.set_num_threads(1)
@@ -86,21 +105,21 @@ def main():
 
     train_data = mnist(args.data, "train", transform)
     sampler = DistributedSampler(train_data, world, rank)
-    loader = DataLoader(train_data, args.batch_size, sampler=sampler, num_workers=args.workers)
+    loader = DataLoader(train_data, params.batch_size, sampler=sampler, num_workers=args.workers)
     test_loader = DataLoader(mnist(args.data, "t10k", transform), 500)
     if rank == 0:
         print(f"{world} ranks on {world // int(os.environ['LOCAL_WORLD_SIZE'])} nodes, {len(train_data)} images", flush=True)
 
     model = DistributedDataParallel(Net().to(device), device_ids=[local_rank] if device.type == "cuda" else None)
-    optimizer = optim.Adadelta(model.parameters(), lr=args.lr)
-    scheduler = StepLR(optimizer, step_size=1, gamma=args.gamma)
+    optimizer = optim.AdamW(model.parameters(), lr=params.lr)
     accuracy = 1.0
-    for epoch in range(1, args.epochs + 1):
+    for epoch in range(1, params.epochs + 1):
         sampler.set_epoch(epoch)
-        train(args, model, device, loader, optimizer, epoch, rank)
+        train(params, model, device, loader, optimizer, epoch, rank)
         if rank == 0:
             accuracy = test(model.module, device, test_loader)
-        scheduler.step()
+    if rank == 0 and args.save:
+        save_model(model.module, args.save)
     dist.barrier()
     dist.destroy_process_group()
     if accuracy < args.want:
