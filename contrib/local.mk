@@ -14,4 +14,4 @@ EXTRA_DIST += contrib/examples/mnist/mnist.py contrib/examples/mnist/README.md \
   contrib/examples/imagenet/train.py contrib/examples/imagenet/README.md \
   contrib/examples/transfer/transfer.py contrib/examples/transfer/README.md \
   contrib/examples/imagenet/devkit.py contrib/examples/imagenet/run.sbatch contrib/examples/dna/run.sbatch \
-  contrib/examples/mnist/run.sbatch contrib/examples/container/run.sbatch
+  contrib/examples/mnist/run.sbatch contrib/examples/container/run.sbatch contrib/examples/transfer/run.sbatch

@@ -59,10 +59,13 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     is "by_an_epoch_of_each" "$(grep -cE '^\| (dictionary|dictionary, frozen|files, (not )?in the page cache|memory) \| 36 \| [0-9.]+ \|' "$out")" 5
     # --- transfer: images from S3, the network from above, results in a folder while it runs ---
     cat >examples/transfer/both.sh <<'END'
-srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-record=none --ddict-gpu-bind=rotate --ddict-results="$PWD/results" \
-    python3 transfer.py s3://bucket/train --weights ../imagenet/net.pt --image-size 32 --batch-size 4 --workers 1 --epochs 2 &&
+sbatch -Q -W -o batch.out --ddict-mem=96M --ddict-record=none run.sbatch bucket train --weights ../imagenet/net.pt --image-size 32 --batch-size 4 --workers 1 --epochs 2 \
+    --results-to s3://bucket/out && cat batch.out &&
+sbatch -Q -W -o batch.out --ddict-mem=96M --ddict-record=none run.sbatch s3://bucket/train --run dask --dask --image-size 32 --batch-size 8 --workers 0 --epochs 1 && cat batch.out &&
 srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-record=none sh -c 'ddict load --json --prefix=i/ s3://bucket/train && ddict get "i/n00000001/a b+é&%=.txt" &&
-    ddict get i/n00000002/n00000002_7.JPEG | cmp - ../imagenet/folder/n00000002/n00000002_7.JPEG && echo "$SLURM_PROCID: same"'
+    ddict get i/n00000002/n00000002_7.JPEG | cmp - ../imagenet/folder/n00000002/n00000002_7.JPEG && echo "$SLURM_PROCID: same"
+    [ $SLURM_PROCID = 1 ] || { ddict load --quiet --prefix=out/ s3://bucket/out && ddict get --prefix out/ -o from-s3; }'
+rc=$?; [ $rc = 0 ] || cat batch.out; exit $rc
 END
     # shellcheck disable=SC2016
     t "it_trains_from_a_bucket" sub env DDICT_TEST_MOTO="${DDICT_TEST_MOTO-}" sh -c 'cd examples/transfer && echo a name >"../imagenet/folder/n00000001/a b+é&%=.txt" &&
@@ -72,14 +75,22 @@ END
     has "all_images_come" '^36 images of 3 classes from s3://bucket/train'
     has "by_two_ranks" '^2 ranks are done'
     is "ddict_load_takes_all_of_the_folder_on_two_nodes" "$(grep -c '"kind":"s3","items":37,' "$out") $(grep -c '^[01]: same' "$out") $(grep -cx 'a name' "$out")" "2 2 2"
-    is "metrics_of_both_ranks_are_in_files" "$(wc -l examples/transfer/results/transfer/worker/[01].json | awk '$2 != "total" { print $1 }' | xargs)" "10 10"
+    is "metrics_of_both_ranks_are_in_files" "$(wc -l examples/transfer/results/transfer/worker/[01].json | awk '$2 != "total" { print $1 }' | xargs)" "8 8"
+    is "and_those_of_the_images_that_are_not_trained_on" "$(grep -c '"count": 7, "loss": [0-9.]*, "accuracy"' examples/transfer/results/transfer/validation.json)" 2
     t "and_checkpoints" sub python3 -c "import torch
 net = torch.load('examples/imagenet/net.pt')
 for e in 0, 1:
     it = torch.load('examples/transfer/results/transfer/checkpoints/epoch-%d.pt' % e)
     print(len(it), *(k for k in net if not torch.equal(net[k], it[k]) and '.running_' not in k and 'num_batches' not in k))"
     is "of_both_epochs_whole_and_trained_in_the_last_layer_alone" "$(sort -u "$out")" "122 14.weight 14.bias"
-    is "and_nothing_else" "$(find examples/transfer/results -type f | sed 's,.*/transfer/,,' | sort | xargs)" "checkpoints/epoch-0.pt checkpoints/epoch-1.pt worker/0.json worker/1.json"
+    is "and_nothing_else" "$(find examples/transfer/results/transfer -type f | sed 's,.*/transfer/,,' | sort | xargs)" \
+        "checkpoints/epoch-0.pt checkpoints/epoch-1.pt validation.json worker/0.json worker/1.json"
+    t "all_of_it_is_in_s3_too" sub diff -r examples/transfer/results/transfer examples/transfer/from-s3
+    is "a_file_for_each_batch_as_dask_pytorch_ddp_has" "$(find examples/transfer/results/dask -type f | sed -E 's,.*/dask/,,; s/-[0-9T:.-]+\./-T./' | LC_ALL=C sort | uniq -c | xargs)" \
+        "1 checkpoint-T.pkl 1 validation.json 2 worker/0/data-T.json 2 worker/1/data-T.json"
+    t "each_of_which_is_read" sub python3 -c "import glob, json, pickle, torch
+print(len(pickle.load(open(glob.glob('examples/transfer/results/dask/checkpoint-*.pkl')[0], 'rb'))), *sorted(json.load(open(glob.glob('examples/transfer/results/dask/worker/1/*')[0]))))"
+    is "as_what_it_is" "$(tail -n 1 "$out")" "122 accuracy batch count epoch loss step worker"
     t "metrics_are_drawn" sub sh -c 'ddict results plot examples/transfer/results/transfer/worker | grep -c "<polyline\|<path"'
 else
     echo "skipped imagenet: Pillow is not installed"
