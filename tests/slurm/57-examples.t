@@ -61,7 +61,7 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     cat >examples/transfer/both.sh <<'END'
 sbatch -Q -W -o batch.out --ddict-mem=96M --ddict-record=none run.sbatch bucket train --weights ../imagenet/net.pt --image-size 32 --batch-size 4 --workers 1 --epochs 2 \
     --results-to s3://bucket/out && cat batch.out &&
-sbatch -Q -W -o batch.out --ddict-mem=96M --ddict-record=none run.sbatch s3://bucket/train --run dask --dask --image-size 32 --batch-size 8 --workers 0 --epochs 1 && cat batch.out &&
+sbatch -Q -W -o batch.out --ddict-mem=96M --ddict-record=none run.sbatch s3://bucket/train --run dask --dask --weights ../imagenet/net.pt --train-all --image-size 32 --batch-size 8 --workers 0 --epochs 1 && cat batch.out &&
 srun -N2 --ntasks-per-node=1 --ddict-mem=96M --ddict-record=none sh -c 'ddict load --json --prefix=i/ s3://bucket/train && ddict get "i/n00000001/a b+é&%=.txt" &&
     ddict get i/n00000002/n00000002_7.JPEG | cmp - ../imagenet/folder/n00000002/n00000002_7.JPEG && echo "$SLURM_PROCID: same"
     [ $SLURM_PROCID = 1 ] || { ddict load --quiet --prefix=out/ s3://bucket/out && ddict get --prefix out/ -o from-s3; }'
@@ -89,8 +89,9 @@ for e in 0, 1:
     is "a_file_for_each_batch_as_dask_pytorch_ddp_has" "$(find examples/transfer/results/dask -type f | sed -E 's,.*/dask/,,; s/-[0-9T:.-]+\./-T./' | LC_ALL=C sort | uniq -c | xargs)" \
         "1 checkpoint-T.pkl 1 validation.json 2 worker/0/data-T.json 2 worker/1/data-T.json"
     t "each_of_which_is_read" sub python3 -c "import glob, json, pickle, torch
-print(len(pickle.load(open(glob.glob('examples/transfer/results/dask/checkpoint-*.pkl')[0], 'rb'))), *sorted(json.load(open(glob.glob('examples/transfer/results/dask/worker/1/*')[0]))))"
-    is "as_what_it_is" "$(tail -n 1 "$out")" "122 accuracy batch count epoch loss step worker"
+it, net = pickle.load(open(glob.glob('examples/transfer/results/dask/checkpoint-*.pkl')[0], 'rb')), torch.load('examples/imagenet/net.pt')
+print(len(it), 'same' if torch.equal(it['0.weight'], net['0.weight']) else 'trained', *sorted(json.load(open(glob.glob('examples/transfer/results/dask/worker/1/*')[0]))))"
+    is "as_what_it_is" "$(tail -n 1 "$out")" "122 trained accuracy batch count epoch loss step worker"
     t "metrics_are_drawn" sub sh -c 'ddict results plot examples/transfer/results/transfer/worker | grep -c "<polyline\|<path"'
 else
     echo "skipped imagenet: Pillow is not installed"
