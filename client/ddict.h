@@ -253,6 +253,54 @@ DDICT_API int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_v
 DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen,
                              int timeout_ms);
 
+/*
+ * --- one key, depending on what it has ---
+ *
+ * The manager of the key judges and makes the change in one step, so of several callers each finds what
+ * the one before has left. They are made once as puts are, and otherwise give the errors of ddict_put()
+ * and ddict_del(). A version of a key never comes again, also after the key was removed; with
+ * --replicas=2 a key may have a later version, though nobody has changed it, once after a loss: so
+ * ddict_put_if() and ddict_del_if() never hit another value, and may give DDICT_ECHANGED then.
+ *
+ * With --refill: add of a key that may have been lost gives DDICT_EKEYLOST, and so do put_if and del_if
+ * with a version; put_if with version 0 stores.
+ */
+/*
+ * Add delta to the integer at key; *sum (may be NULL) receives the sum. An absent key counts as 0. The
+ * value is an int as the Python binding stores it (doc/FORMAT.md, tag 5: decimal text). Errors, which
+ * change nothing: DDICT_ENOTINT (the value is no integer of 64 bits), -ERANGE (the sum would not be).
+ */
+DDICT_API int ddict_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t *sum,
+                        int timeout_ms);
+/*
+ * Store as ddict_put(), but only if the key's version is still `version`, which a view has, or
+ * ddict_key_version() gives; 0: only if it is absent. *now (may be NULL) receives the new version; with
+ * DDICT_ECHANGED, when nothing was stored, the present one, 0 if it is absent. flags: DDICT_TAG(t).
+ */
+DDICT_API int ddict_put_if(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                           unsigned flags, uint64_t version, uint64_t *now, int timeout_ms);
+/* Remove as ddict_del(), but only if its version is still `version`, not 0; else DDICT_ECHANGED. */
+DDICT_API int ddict_del_if(ddict_t *d, const void *key, size_t klen, uint64_t version,
+                           int timeout_ms);
+/*
+ * Put vlen bytes behind the value, which keeps its tag; of an absent key it is a put, with the tag of
+ * flags. *total (may be NULL) receives the value's length then. The whole value goes to its manager
+ * again, which needs memory for both: for values that stay small. Those that grow are keys of their own,
+ * or a queue.
+ */
+DDICT_API int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                           unsigned flags, size_t *total, int timeout_ms);
+/* *version receives the version of the key, 0 if it is absent. */
+DDICT_API int ddict_key_version(ddict_t *d, const void *key, size_t klen, uint64_t *version,
+                                int timeout_ms);
+/*
+ * Wait until the version of the key is another one than `version` (0: until it is there); *now (may be
+ * NULL) receives it, 0 if it is absent. -ETIMEDOUT: it was the same all the time. Of changes that follow
+ * each other quickly only the last may be seen.
+ */
+DDICT_API int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version,
+                                uint64_t *now, int timeout_ms);
+
 /* --- all keys --- */
 
 /* Number of keys of the whole dictionary, without hidden ones, or a negative code. It is a sum over the managers, each

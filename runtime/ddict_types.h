@@ -45,7 +45,10 @@ enum {
     DDICT_EKEYLOST = -4017,
     /* the value came with a data set that is read again when a node is lost (--refill): it cannot be
      * changed or taken, only removed or replaced with its set */
-    DDICT_ESEALED = -4018
+    DDICT_ESEALED = -4018,
+    DDICT_ENOTINT = -4019, /* of add: the value is no integer of 64 bits */
+    /* of put_if, del_if: the key has another version, or none, or is there at all; nothing was done */
+    DDICT_ECHANGED = -4020
 };
 
 /* Parts of a manager's figures; they never change. */

@@ -72,7 +72,8 @@ int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, voi
     return rc;
 }
 
-int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, size_t *vlen) {
+int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, size_t *vlen,
+                uint64_t *version) {
     struct node_manager *m = cache_readable(s, key, klen, h);
     struct lease_thread *t = m ? lease_thread(s) : NULL;
     struct found f;
@@ -80,6 +81,8 @@ int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, siz
         return -EAGAIN;
     if (vlen)
         *vlen = f.val_len;
+    if (version)
+        *version = f.item->version & ~ITEM_CACHED;
     reader_release(t->scratch);
     return 0;
 }

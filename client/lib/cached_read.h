@@ -21,6 +21,7 @@ static inline struct node_manager *session_cache(struct session *s, unsigned own
 int cached_view(struct session *s, uint64_t h, const void *key, size_t klen, struct ddict_view *v);
 int cached_copy(struct session *s, uint64_t h, const void *key, size_t klen, void *buf, size_t cap,
                 size_t *vlen, unsigned *tag);
-int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, size_t *vlen);
+int cached_head(struct session *s, uint64_t h, const void *key, size_t klen, size_t *vlen,
+                uint64_t *version);
 
 #endif

@@ -371,7 +371,8 @@ int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int t
     if (rc < 0)
         return rc;
     struct node_manager *m = session_local(t.s, t.owner);
-    rc = m ? local_head(t.s, m, t.h, key, klen, vlen) : cached_head(t.s, t.h, key, klen, vlen);
+    rc = m ? local_head(t.s, m, t.h, key, klen, vlen, NULL)
+           : cached_head(t.s, t.h, key, klen, vlen, NULL);
     if (rc == -EAGAIN) {
         struct outgoing out = target_ask(&t, MSG_HEAD, 0);
         struct request r = {.sink = SINK_NONE};

@@ -2,7 +2,7 @@
 # libclient.la: all of libddict, for its unit tests too, which see its insides. libreader.la brings libbase.la with it.
 noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_lane.c \
-  client/lib/async_order.c client/lib/async_submit.c client/lib/attach.c client/lib/broadcast.c \
+  client/lib/async_order.c client/lib/async_submit.c client/lib/atomic.c client/lib/attach.c client/lib/broadcast.c \
   client/lib/cached_read.c client/lib/cached_read.h client/lib/client_lane.h \
   client/lib/client_lane_inside.h client/lib/fork.c client/lib/freeze.c client/lib/get.c \
   client/lib/get_many.c client/lib/handle.h client/lib/iter.c \

@@ -115,7 +115,7 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
 }
 
 int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
-               size_t *vlen) {
+               size_t *vlen, uint64_t *version) {
     struct lease_thread *t = lease_thread(s);
     struct found f;
     if (unlikely(!t || !t->scratch || !status_page_reads(s->status_page)))
@@ -125,6 +125,8 @@ int local_head(struct session *s, struct node_manager *m, uint64_t h, const void
         return find_failed(t, m, rc);
     if (vlen)
         *vlen = f.val_len;
+    if (version)
+        *version = f.item->version;
     reader_release(t->scratch);
     return 0;
 }

@@ -40,6 +40,6 @@ int local_view(struct session *s, struct node_manager *m, uint64_t h, const void
 int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
                void *buf, size_t cap, size_t *vlen, unsigned *tag);
 int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
-               size_t *vlen);
+               size_t *vlen, uint64_t *version);
 
 #endif

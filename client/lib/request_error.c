@@ -20,7 +20,7 @@ int request_error(struct session *s, struct node_manager *m, struct request *r, 
     else if (code == DDICT_EPROTO)
         dd_error(code, "manager %u answered something that makes no sense", m->id);
     else if (code == DDICT_ENOKEY || code == DDICT_EEXISTS || code == DDICT_ESMALL ||
-             code == -ENOMEM)
+             code == DDICT_ENOTINT || code == DDICT_ECHANGED || code == -ENOMEM)
         dd_error(code, "%s", dd_strerror(code));
     else
         dd_error(code, "manager %u refused: %s", m->id, dd_strerror(code));

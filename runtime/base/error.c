@@ -91,6 +91,10 @@ const char *dd_strerror(int code) {
     case DDICT_ESEALED:
         return "the value is of a data set that can be read again (refill): only the set can be "
                "replaced or removed";
+    case DDICT_ENOTINT:
+        return "the value is no integer of 64 bits";
+    case DDICT_ECHANGED:
+        return "the key has another version, or is absent or present";
     }
     if (code > 0)
         return "success (a count)";

@@ -69,7 +69,8 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
 }
 
 void request_failed(struct requester *a, const struct msg *m, int code) {
-    bool plain = code == DDICT_ENOKEY || code == DDICT_EEXISTS || code == DDICT_ESEALED;
+    bool plain = code == DDICT_ENOKEY || code == DDICT_EEXISTS || code == DDICT_ESEALED ||
+                 code == DDICT_ENOTINT || code == -ERANGE;
     const char *text = plain ? NULL : request_full_text(a->m, code, m->val_len);
     if (code == DDICT_EFULL)
         a->m->count->full_errors++;

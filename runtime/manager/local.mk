@@ -20,6 +20,7 @@ libmanager_a_SOURCES = runtime/manager/answers.c runtime/manager/answers.h runti
   runtime/manager/lane_placed.c runtime/manager/lane_placed.h \
   runtime/manager/ledger.c runtime/manager/ledger.h \
   runtime/manager/results.c runtime/manager/results.h \
+  runtime/manager/rules.c runtime/manager/rules.h \
   runtime/manager/lanes.c runtime/manager/lanes.h \
   runtime/manager/main_loop.c runtime/manager/main_loop.h runtime/manager/manager.c \
   runtime/manager/manager.h runtime/manager/numa_bind.c runtime/manager/numa_bind.h \

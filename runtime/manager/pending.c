@@ -97,7 +97,7 @@ void pending_answers(struct pending *p) {
     if (p->entry)
         requester_begin(p->requester, &p->entry);
     else if (changes_for_proxy(p))
-        results_begin(p->requester, p->req.id);
+        results_begin(p->requester, &p->req);
     else if (p->requester->kind == REQUESTER_LANE)
         p->requester->m->answering = &p->entry; /* it has none, and nor has who takes it over */
 }

@@ -40,6 +40,7 @@
 #include "replica_primary.h"
 #include "requester.h"
 #include "results.h"
+#include "rules.h"
 #include "stream_in.h"
 #include "stream_out.h"
 #include <base/clock.h>
@@ -78,7 +79,7 @@ static void fate_answer(struct lane_client *c, struct msg *req, const struct sto
     struct msg r;
     if (f->item == 0) {
         reply_init(&r, f->from.id, m->setup->id);
-        r.version = f->version;
+        r.version = f->put ? rule_version(req->rule, f->put, f->version) : f->version;
         requester_send(&c->a, &r, NULL, 0);
         return;
     }

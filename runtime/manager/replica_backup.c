@@ -11,6 +11,7 @@
 #include "requester.h"
 #include "results.h"
 #include "rooms.h"
+#include "rules.h"
 #include "subscriptions.h"
 #include "supmsg.h"
 #include <base/error.h>
@@ -119,7 +120,7 @@ static void value_drop(struct replica_in *in) {
 /* --- changes --- */
 /* A later life that finds it made, and no result, writes that (LAYOUT I24). */
 static void change_begin(struct replica_in *in, const struct msg *r) {
-    results_note(in->b->m, r->manager, r->id);
+    results_note(in->b->m, r->manager, r->id, r->rule);
 }
 
 static void change_done(struct replica_in *in, const struct msg *r, uint64_t version,
@@ -210,7 +211,7 @@ static int value_commit(struct replica_in *in) {
         return e;
     in->since = 0;
     in->fills = false;
-    change_done(in, &in->req, version, NULL);
+    change_done(in, &in->req, rule_version(in->req.rule, it, version), NULL);
     return TAKE_DONE;
 }
 

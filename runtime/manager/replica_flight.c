@@ -291,7 +291,7 @@ static void run_begin(struct flights *fl, struct flight *f) {
         requester_begin(a, &m->resumed);
     } else if (a->kind == REQUESTER_PEER && m->setup->results && req->type != MSG_GET &&
                req->type != MSG_HEAD)
-        results_begin(a, req->id);
+        results_begin(a, req);
 }
 
 static void run_end(struct flights *fl, struct flight *f) {

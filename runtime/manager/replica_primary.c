@@ -432,6 +432,8 @@ static bool flight_repl(struct replica_primary *p, struct flight *f) {
         r.aux = f->most;
     else if (f->asked && (f->op == REPL_APPEND || f->op == REPL_POP))
         r.aux = values_of(p->m->store, f->key, f->key_len, f->hash) + 1;
+    if (f->op == REPL_PUT && f->pending.req.rule == RULE_ADD)
+        r.rule = RULE_ADD; /* its result is the sum */
     f->number = p->sent;
     f->asked = true;
     p->m->flights->unsent = f->next;

@@ -23,6 +23,7 @@
 #include "requester.h"
 #include "results.h"
 #include "rma_export.h"
+#include "rules.h"
 #include "stats.h"
 #include "stream_in.h"
 #include "stream_out.h"
@@ -101,7 +102,8 @@ static int put_judge(const struct manager *m, const struct msg *req, const void 
                      uint64_t hash) {
     if (request_is_refill(m, req))
         return anew_is_awaited(m, hash) ? 0 : DDICT_EEXISTS;
-    return !(req->flags & MSGF_NEW) && is_sealed(m, req, key) ? DDICT_ESEALED : 0;
+    bool wants_new = req->flags & MSGF_NEW || rule_wants_absent(req);
+    return !wants_new && is_sealed(m, req, key) ? DDICT_ESEALED : 0;
 }
 
 /* NEW, and whether its key was there is not known yet. */
@@ -109,10 +111,24 @@ static bool new_waits(struct requester *a, const struct msg *req, struct store_r
                       uint64_t began) {
     const struct item *it = ref->item;
     struct store_ref there;
-    return req->flags & MSGF_NEW && !request_is_refill(a->m, req) &&
+    return (req->flags & MSGF_NEW || rule_wants_absent(req)) && !request_is_refill(a->m, req) &&
            anew_is_awaited(a->m, it->hash) &&
            store_find(a->m->store, it->key, it->key_len, &there) == DDICT_ENOKEY &&
            anew_hold(a, req, it->key, it->hash, ref, began);
+}
+
+/* False: make it. */
+static bool rule_stops(struct requester *a, const struct msg *req, struct store_ref *ref,
+                       uint64_t began) {
+    const struct item *it = ref->item;
+    bool missing = anew_lost_text(a->m, it->hash);
+    int e = rule_judge(a->m, req, it->key, missing, ref);
+    if (e == 0 || (e == DDICT_ENOKEY && a->m->anew &&
+                   anew_hold_or_refuse(a, req, it->key, it->hash, ref, began)))
+        return e != 0;
+    rule_refuse(a, req, it->key, e);
+    request_given_up(a, req, ref);
+    return true;
 }
 
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
@@ -132,6 +148,8 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
         return;
     }
     if (!judged && new_waits(a, req, ref, began))
+        return;
+    if (req->rule && !judged && rule_stops(a, req, ref, began))
         return;
     if (req->flags & MSGF_APPEND && queue_append(a, req, ref, began))
         return;
@@ -156,10 +174,10 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
         faults_put();
     if (faults.on)
         faults_step(STEP_CHANGED);
-    requester_changed(a, req->id, version, NULL);
     struct msg r;
     reply_init(&r, req->id, m->setup->id);
-    r.version = version;
+    r.version = rule_version(req->rule, ref->item, version);
+    requester_changed(a, req->id, r.version, NULL);
     requester_send(a, &r, NULL, 0);
     requester_taken(a, req->id);
     subscriptions_put(m, ref->item, version);
@@ -170,7 +188,8 @@ void request_commit(struct requester *a, const struct msg *req, struct store_ref
 }
 
 static int put_inline(struct requester *a, const struct request *q) {
-    const struct msg *m = q->m;
+    struct msg sized = rule_sized(q->m);
+    const struct msg *m = &sized;
     struct store_ref ref;
     uint64_t began = clock_ns();
     int e = request_reserve(a, m, q->key, &ref);
@@ -180,7 +199,7 @@ static int put_inline(struct requester *a, const struct request *q) {
         request_failed(a, m, e);
         return TAKE_DONE;
     }
-    memcpy(ref.value, q->payload + m->key_len, m->val_len);
+    memcpy(ref.value, q->payload + m->key_len, q->m->val_len);
     int full = store_fill(a->m->store, &ref, m->val_len);
     if (full == -EAGAIN)
         return put_in_await(a, m, &ref, began);
@@ -264,7 +283,19 @@ static int pop_sent(struct requester *a, const struct msg *req, const void *key,
     return e;
 }
 
+/* Of a HEAD that waits for another version: as request_look(). */
+static int look_changed(struct requester *a, const struct msg *req, const void *key) {
+    struct msg r;
+    reply_init(&r, req->id, a->m->setup->id);
+    if (!rule_is_met(a->m, req, key, key_hash(key, req->key_len), &r.version))
+        return DDICT_ENOKEY;
+    requester_send(a, &r, NULL, 0);
+    return 0;
+}
+
 int request_look(struct requester *a, const struct msg *req, const void *key) {
+    if (req->rule)
+        return look_changed(a, req, key);
     struct manager *m = a->m;
     struct store_ref ref, next;
     uint64_t began = clock_ns();
@@ -307,6 +338,7 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
     if (next.item)
         subscriptions_put(m, next.item, next.item->version);
     queue_next(m, key, req->key_len, hash);
+    waiters_changed(m, key, req->key_len, hash);
     return 0;
 }
 
@@ -325,6 +357,10 @@ static int take_get(struct requester *a, const struct request *q) {
             requester_reply(a, m, -ENOMEM, NULL);
         return TAKE_DONE;
     }
+    if (m->rule) {
+        requester_reply(a, m, -ETIMEDOUT, NULL);
+        return TAKE_DONE;
+    }
     if (a->m->anew && anew_hold_or_refuse(a, m, q->key, q->hash, NULL, clock_ns()))
         return TAKE_DONE;
     if (m->type != MSG_HEAD)
@@ -341,6 +377,20 @@ static int del_sent(struct requester *a, const struct request *q, uint64_t began
     return e < 0 ? e : flight_send(a, q->m, REPL_DEL, q->key, q->hash, NULL, began, 0);
 }
 
+static void del_failed(struct requester *a, const struct request *q, int e) {
+    if (q->m->rule && (e == DDICT_ECHANGED || e == DDICT_ENOKEY))
+        rule_refuse(a, q->m, q->key, e);
+    else
+        request_failed(a, q->m, e);
+}
+
+static int del_judge(struct requester *a, const struct request *q) {
+    if (is_sealed(a->m, q->m, q->key))
+        return DDICT_ESEALED;
+    bool judged = !q->m->rule || (a->m->flights && flight_commits(a->m, q->m));
+    return judged ? 0 : rule_judge(a->m, q->m, q->key, true, NULL);
+}
+
 static int take_del(struct requester *a, const struct request *q) {
     const struct msg *m = q->m;
     uint64_t began = clock_ns();
@@ -349,7 +399,7 @@ static int take_del(struct requester *a, const struct request *q) {
     /* else it could come back when its source is read */
     if (m->flags & MSGF_LOADED && anew_hold(a, m, q->key, q->hash, NULL, began))
         return TAKE_DONE;
-    int e = is_sealed(a->m, m, q->key) ? DDICT_ESEALED : 0;
+    int e = del_judge(a, q);
     if (e == 0 && a->m->flights)
         e = del_sent(a, q, began);
     if (e == 0)
@@ -357,7 +407,7 @@ static int take_del(struct requester *a, const struct request *q) {
     if (e == DDICT_ENOKEY && a->m->anew && anew_hold_or_refuse(a, m, q->key, q->hash, NULL, began))
         return TAKE_DONE;
     if (e < 0 && !flight_fails(a->m, m))
-        request_failed(a, m, e);
+        del_failed(a, q, e);
     if (e != 0)
         return TAKE_DONE;
     a->m->count->deletes++;
@@ -370,6 +420,7 @@ static int take_del(struct requester *a, const struct request *q) {
     requester_taken(a, m->id);
     subscriptions_del(a->m, q->key, m->key_len);
     queue_next(a->m, q->key, m->key_len, q->hash);
+    waiters_changed(a->m, q->key, m->key_len, q->hash);
     a->m->now = clock_ns();
     count_latency(a->m, DDICT_LATENCY_DEL, began, a->m->now);
     return TAKE_DONE;
@@ -482,6 +533,7 @@ static int take_clear(struct requester *a, const struct request *q) {
     requester_taken(a, q->m->id);
     subscriptions_clear(a->m);
     queues_clear(a->m);
+    waiters_cleared(a->m);
     a->m->now = clock_ns();
     return TAKE_DONE;
 }

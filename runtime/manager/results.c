@@ -7,6 +7,7 @@
 #include "replica_flight.h"
 #include "requester.h"
 #include "requests.h"
+#include "rules.h"
 #include "stream_in.h"
 #include "stream_out.h"
 
@@ -80,7 +81,8 @@ static void fate_enter(struct manager *m) {
     struct results *p = results_of(m, f.from.client);
     struct result *r = &p->at[(uint32_t)f.from.id];
     id_set(r, 0);
-    result_write(p, r, f.from.id, f.version, f.item && p->life == LIFE_OVER ? ITEM_LOST : f.item);
+    uint64_t version = f.put ? rule_version((unsigned)f.from.at, f.put, f.version) : f.version;
+    result_write(p, r, f.from.id, version, f.item && p->life == LIFE_OVER ? ITEM_LOST : f.item);
 }
 
 void results_open(struct manager *m) {
@@ -230,15 +232,15 @@ static bool result_answer(struct requester *a, const struct msg *req) {
     return true;
 }
 
-void results_note(struct manager *m, uint32_t proxy, uint64_t id) {
-    struct store_source from = {.client = OF_PROXY | proxy, .id = id};
+void results_note(struct manager *m, uint32_t proxy, uint64_t id, unsigned rule) {
+    struct store_source from = {.client = OF_PROXY | proxy, .at = rule, .id = id};
     store_begin(m->store, id ? &from : NULL);
     if (faults.on)
         faults_step(STEP_BEGUN);
 }
 
-void results_begin(struct requester *a, uint64_t id) {
-    results_note(a->m, (uint32_t)a->who, id);
+void results_begin(struct requester *a, const struct msg *req) {
+    results_note(a->m, (uint32_t)a->who, req->id, req->rule);
 }
 
 /* Of its last piece: a put in pieces has the id of its beginning. */
@@ -258,7 +260,7 @@ int results_take(struct requester *a, const struct msg *m, const uint8_t *payloa
     /* without AGAIN, too: the connection may be older than one by which it was asked again */
     if (m->type != MSG_DATA && (result_answer(a, m) || (a->m->flights && flight_attach(a, m))))
         return is_first_part(m) ? put_in_pass(a, m, NULL) : TAKE_DONE;
-    results_begin(a, m->id);
+    results_begin(a, m);
     int e = request_take(a, m, payload);
     store_begin(a->m->store, NULL); /* no other change is its */
     return e;

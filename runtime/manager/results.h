@@ -14,10 +14,10 @@
 #include "requester.h"
 
 struct result {
-    uint64_t id; /* of the request; 0: none. Stored last, and first when it ends */
-    uint64_t version;
-    uint64_t item;  /* what a POP has taken: pinned until the proxy has it; 0: nothing, or over */
-    uint64_t asked; /* 1: asked for again over the last connection */
+    uint64_t id;      /* of the request; 0: none. Stored last, and first when it ends */
+    uint64_t version; /* or the sum, as in the REPLY (rules.h) */
+    uint64_t item;    /* what a POP has taken: pinned until the proxy has it; 0: nothing, or over */
+    uint64_t asked;   /* 1: asked for again over the last connection */
 };
 struct results {   /* of one proxy */
     uint64_t life; /* the last of the proxy that has connected */
@@ -51,14 +51,14 @@ void results_settle(struct manager *m, uint32_t proxy, uint64_t id);
 bool result_is_there(const struct manager *m, uint64_t who, uint64_t id);
 /* request_take() for a message of a proxy. */
 int results_take(struct requester *a, const struct msg *m, const uint8_t *payload);
-/* The next change is made for request id of this proxy. */
-void results_begin(struct requester *a, uint64_t id);
+/* The next change is made for this request of a proxy. */
+void results_begin(struct requester *a, const struct msg *req);
 /* It is made, and not answered yet. popped: the item that it took, or NULL. */
 void results_add(struct requester *a, uint64_t id, uint64_t version,
                  const struct store_ref *popped);
 /* The same two without a requester: a backup does what its primary did for this proxy (PROTOCOL 13). id
  * 0: the next change is made for none. */
-void results_note(struct manager *m, uint32_t proxy, uint64_t id);
+void results_note(struct manager *m, uint32_t proxy, uint64_t id, unsigned rule);
 void results_enter(struct manager *m, uint32_t proxy, uint64_t id, uint64_t version,
                    const struct store_ref *popped);
 static inline void requester_changed(struct requester *a, uint64_t id, uint64_t version,

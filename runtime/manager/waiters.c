@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * waiters.c - requests that wait until their key exists. A put that is published finds them by the
- * key's hash. First come, first served.
+ * key's hash. First come, first served. A HEAD with RULE_IF waits until its key has another version:
+ * it is answered by a put as the others are, and when the key is removed.
  *
  * A put answers as many as there is time for in its turn. The others are taken off the list at that
  * moment, with a pin that keeps the value, and answered in the next turns with this value, whatever
@@ -243,6 +244,34 @@ void waiters_wake(struct manager *m, const void *key, uint32_t key_len, uint64_t
         k = share_spent(m) ? wake_later(m, k) : wake_first(m, k);
     if (m->anew)
         anew_wake_key(m, key, key_len, hash);
+}
+
+static void awaited_changed(struct manager *m, struct awaited *k) {
+    for (struct waiter *w = k->first, *next; w; w = next) {
+        struct requester *a = w->pending.requester;
+        next = w->next;
+        if (!w->pending.req.rule || a->gone)
+            continue;
+        pending_answers(&w->pending);
+        if (m->up->again(a, &w->pending.req, k->bytes) == DDICT_ENOKEY)
+            pending_stays(&w->pending);
+        else
+            waiter_free(w);
+    }
+}
+
+void waiters_changed(struct manager *m, const void *key, uint32_t key_len, uint64_t hash) {
+    struct awaited *k = m->waiters->keys ? awaited_find(m, key, key_len, hash) : NULL;
+    if (k)
+        awaited_changed(m, k);
+}
+
+void waiters_cleared(struct manager *m) {
+    for (unsigned i = 0; i < WAITER_CHAINS && m->waiters->keys; i++)
+        for (struct awaited *k = m->waiters->chain[i], *next; k; k = next) {
+            next = k->next;
+            awaited_changed(m, k);
+        }
 }
 
 bool waiters_turn(struct manager *m) {

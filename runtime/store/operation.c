@@ -73,6 +73,7 @@ bool store_fate(struct store *s, struct store_fate *out) {
     if (s->happened && op->kind == OPERATION_WORD && WORD_LIVE(op->word)) {
         const struct item *item = arena_at(s, WORD_OFFSET(op->word));
         out->version = op->word & WORD_HIDDEN ? 0 : item->version;
+        out->put = item;
     }
     return op->client != 0;
 }

@@ -109,6 +109,9 @@ int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uin
 /* The item is sealed from its commit on: its manager refuses whoever would change it. */
 void store_mark_loaded(struct store_ref *ref);
 void store_abort(struct store *s, struct store_ref *ref);
+/* The value of a block that was reserved, and is not in the spill, has only len bytes, fewer than were
+ * asked for. The block stays as large as it is. */
+void store_shorten(struct store_ref *ref, uint64_t len);
 
 enum store_mode { STORE_ANY = 0, STORE_NEW = 1, STORE_EXISTING = 2 };
 /*
@@ -153,8 +156,9 @@ struct store_source {
 struct store_fate {
     struct store_source from;
     bool happened;
-    uint64_t version; /* of what was put; 0: it did not become the first of its key */
-    uint64_t item;    /* offset of what was popped, for store_keep(); 0: nothing */
+    uint64_t version;       /* of what was put; 0: it did not become the first of its key */
+    const struct item *put; /* that, until the next change; NULL: nothing */
+    uint64_t item;          /* offset of what was popped, for store_keep(); 0: nothing */
 };
 void store_begin(struct store *s, const struct store_source *from);
 bool store_fate(struct store *s, struct store_fate *out);

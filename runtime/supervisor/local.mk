@@ -52,7 +52,7 @@ if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
   tests/unit/manager_forwards tests/unit/manager_ledger tests/unit/manager_results \
   tests/unit/manager_backup tests/unit/manager_copy tests/unit/manager_moved \
-  tests/unit/manager_replicas \
+  tests/unit/manager_replicas tests/unit/manager_rules \
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
   tests/unit/supervisor_election \
@@ -101,6 +101,9 @@ tests_unit_manager_copy_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_replicas_SOURCES = tests/unit/manager_replicas.c tests/unit/sides.h tests/unit/unit.h
 tests_unit_manager_replicas_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_replicas_LDADD = $(tests_unit_manager_backup_LDADD)
+tests_unit_manager_rules_SOURCES = tests/unit/manager_rules.c tests/unit/sides.h tests/unit/unit.h
+tests_unit_manager_rules_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
+tests_unit_manager_rules_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_results_SOURCES = tests/unit/manager_results.c tests/unit/unit.h \
   runtime/manager/results.c runtime/manager/results.h
 tests_unit_manager_results_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)

@@ -4,6 +4,8 @@
 
 #include <ddict_types.h>
 
+#include <stdbool.h>
+
 enum payload_rule {
     NO_SUCH,   /* not a type of message */
     NONE,      /* no payload */
@@ -82,12 +84,29 @@ static const struct msg_rule {
     [MSG_PREFETCH] = {"PREFETCH", ANY, 0},
 };
 
+static bool rule_good(const struct msg *m) {
+    switch (m->rule) {
+    case RULE_NONE:
+        return true;
+    case RULE_IF:
+        return (m->type == MSG_PUT && !(m->flags & (MSGF_NEW | MSGF_EXISTING | MSGF_APPEND))) ||
+               (m->type == MSG_DEL && m->version != 0) ||
+               (m->type == MSG_HEAD && m->flags & MSGF_WAIT);
+    case RULE_ADD:
+        return (m->type == MSG_PUT && m->val_len == 0 &&
+                !(m->flags & (MSGF_NEW | MSGF_EXISTING | MSGF_APPEND | MSGF_STREAM))) ||
+               (m->type == MSG_REPL && m->status == REPL_PUT);
+    default:
+        return false;
+    }
+}
+
 int msg_check(const struct msg *m, uint32_t max_len) {
     if (m->type >= MSG_TYPE_N || m->len < MSG_HEADER || m->len > max_len)
         return DDICT_EPROTO;
     const struct msg_rule *rule = &rules[m->type];
     uint32_t payload = m->len - MSG_HEADER;
-    if ((m->flags & ~rule->flags) != 0 ||
+    if ((m->flags & ~rule->flags) != 0 || !rule_good(m) ||
         (m->rewind != 0 && m->type != MSG_DATA && m->type != MSG_REWIND))
         return DDICT_EPROTO;
     if (m->type == MSG_HEAD && (m->flags & (MSGF_APPEND | MSGF_WAIT)) == (MSGF_APPEND | MSGF_WAIT))

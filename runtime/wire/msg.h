@@ -119,6 +119,18 @@ enum repl_op {
     REPL_WHOLE = 10  /* that was all */
 };
 
+/* What the owner judges, or works out, from what the key has when the change is made. */
+enum key_rule {
+    RULE_NONE,
+    /* PUT, DEL: only if the key's version is `version`, 0: if it is absent. HEAD with WAIT: wait until it
+     * is another one */
+    RULE_IF,
+    /* PUT without a value: the integer of the key and aux, as decimal text; the REPLY has the sum in
+     * place of the version. REPL: a PUT of such a sum */
+    RULE_ADD,
+    RULE_N
+};
+
 struct msg {
     uint32_t len; /* bytes of header and payload; a lane rounds it up to 64 */
     uint16_t type;
@@ -131,7 +143,8 @@ struct msg {
     uint64_t version;
     uint32_t manager; /* to whom it goes; of a REPLY: from whom it comes */
     uint8_t tag;
-    uint8_t room[3];
+    uint8_t rule; /* enum key_rule */
+    uint8_t room[2];
     uint32_t patience_ms; /* of a request without WAIT: how long it may take; 0: no limit */
     /* REWIND: its number, of that PUT; DATA of a PUT: the last one that its sender has taken */
     uint32_t rewind;
@@ -145,7 +158,7 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
  * Check a header that was copied from untrusted memory: known type, lengths that agree and are
  * within the limits of the type, only flags that the type has.
  *
- *     PUT                               payload = key + value; with STREAM: key
+ *     PUT                               payload = key + value; with STREAM: key; with RULE_ADD: key
  *     GET, POP, HEAD, DEL               key
  *     KEYS, EVENTS                      prefix
  *     DATA                              1 .. DD_MSG_PIECE bytes; 0 only with LAST; with AREA none,

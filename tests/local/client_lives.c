@@ -274,7 +274,7 @@ START_TEST(a_life_without_memory_for_who_waits_says_so) {
 END_TEST
 
 /* --- each change is made once --- */
-static struct once once = {.queue = "all", .sum = "sum", .rounds = 250};
+static struct once once = {.queue = "all", .sum = "sum", .count = "count", .rounds = 250};
 
 static size_t own_len(unsigned i) {
     return 500; /* those in pieces: client_lives_stream */

@@ -400,7 +400,7 @@ END_TEST
 
 /* --- each change is made once --- */
 #define QUEUE keys[30]
-static struct once once = {.queue = QUEUE, .sum = keys[31], .rounds = 120};
+static struct once once = {.queue = QUEUE, .sum = keys[31], .count = keys[32], .rounds = 120};
 
 static size_t own_len(unsigned i) {
     return i % 16 ? 500 : LONG;

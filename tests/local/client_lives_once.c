@@ -6,7 +6,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
+
+#define SUMS_MAX 4096u
+static uint32_t *sums; /* shared: how often each was the answer */
 
 static int put(ddict_t *d, const char *key, const void *value, size_t len) {
     return ddict_put(d, key, strlen(key), value, len, DDICT_NEW, 20000);
@@ -17,6 +21,31 @@ static void pop_number(ddict_t *d, const char *key, uint64_t *n) {
     ok(ddict_pop(d, key, strlen(key), &v, 0, 20000));
     memcpy(n, v.data, sizeof *n);
     ddict_release(&v);
+}
+
+/* Twice, a sum would be left out; and given to nobody, or to two, if an answer were another's. */
+static void count_on(ddict_t *d, const struct once *o) {
+    int64_t sum;
+    ok(ddict_add(d, o->count, strlen(o->count), 1, &sum, 20000));
+    ck_assert(sum > 0 && sum < SUMS_MAX);
+    __atomic_add_fetch(&sums[sum], 1, __ATOMIC_RELAXED);
+}
+
+/* The value again, and with `del` none, by the version that it has. */
+static void by_version(ddict_t *d, const char *key, unsigned i, size_t len, bool del) {
+    uint64_t version, now = 0, is;
+    void *value = malloc(len);
+    ck_assert_ptr_nonnull(value);
+    value_fill(value, len, i);
+    ok(ddict_key_version(d, key, strlen(key), &version, 20000));
+    ck_assert_uint_gt(version, 0);
+    /* twice: DDICT_ECHANGED */
+    ok(ddict_put_if(d, key, strlen(key), value, len, 0, version, &now, 20000));
+    ok(ddict_key_version(d, key, strlen(key), &is, 20000));
+    ck_assert(now > version && now == is);
+    if (del)
+        ok(ddict_del_if(d, key, strlen(key), now, 20000));
+    free(value);
 }
 
 /* What one writer does in a round; a manager that dies anywhere in it may change nothing of the
@@ -31,7 +60,12 @@ static void once_round(ddict_t *d, const struct once *o, unsigned w, unsigned i)
     value_fill(value, len, i);
     ok(put(d, key, value, len)); /* twice: DDICT_EEXISTS */
     free(value);
-    if (i % 2) {
+    count_on(d, o);
+    if (i % 3 == 0)
+        by_version(d, key, i, len, i % 6 == 3);
+    if (i % 6 == 3) {
+        fails(DDICT_ENOKEY, ddict_del(d, key, strlen(key), 20000));
+    } else if (i % 2) {
         ok(ddict_del(d, key, strlen(key), 20000)); /* twice: DDICT_ENOKEY */
     } else {
         ok(ddict_pop(d, key, strlen(key), &v, 0, 20000));
@@ -53,6 +87,10 @@ void once_check(ddict_t *d, const struct once *o, unsigned kills) {
     pid_t p[ONCE_WRITERS];
     uint64_t zero = 0, n;
     unsigned next[ONCE_WRITERS] = {0};
+    int64_t count;
+    sums = mmap(NULL, SUMS_MAX * sizeof *sums, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                -1, 0);
+    ck_assert(sums != MAP_FAILED && ONCE_WRITERS * o->rounds < SUMS_MAX);
     ok(put(d, o->sum, &zero, sizeof zero));
     for (unsigned w = 0; w < ONCE_WRITERS; w++)
         if ((p[w] = fork()) == 0) {
@@ -63,6 +101,12 @@ void once_check(ddict_t *d, const struct once *o, unsigned kills) {
     o->kills(kills);
     for (unsigned w = 0; w < ONCE_WRITERS; w++)
         expect_exit(p[w], 0);
+    ok(ddict_add(d, o->count, strlen(o->count), 0, &count, 20000));
+    ck_assert_int_eq(count, ONCE_WRITERS * o->rounds);
+    ok(ddict_del(d, o->count, strlen(o->count), 20000));
+    for (unsigned i = 1; i <= ONCE_WRITERS * o->rounds; i++)
+        ck_assert_uint_eq(sums[i], 1);
+    munmap(sums, SUMS_MAX * sizeof *sums);
     pop_number(d, o->sum, &n);
     ck_assert_uint_eq(n, ONCE_WRITERS * o->rounds);
     for (unsigned i = 0; i < ONCE_WRITERS * o->rounds; i++) {

@@ -12,6 +12,7 @@
 
 struct once {
     const char *queue, *sum;
+    const char *count; /* what all have added to */
     const char *own[ONCE_WRITERS][ONCE_OWN];
     unsigned rounds;
     size_t (*len)(unsigned round); /* of a writer's value */

@@ -25,7 +25,7 @@ enum { PROXY, OWNER }; /* managers; we are on the node of the first */
 static char keys[NAMES][32]; /* of the owner */
 static pid_t first_proxy;    /* its first life */
 #define QUEUE keys[30]
-static struct once once = {.queue = QUEUE, .sum = keys[31], .rounds = 120};
+static struct once once = {.queue = QUEUE, .sum = keys[31], .count = keys[32], .rounds = 120};
 
 static void far_begin(void) {
     begin(2, 2, "16");

@@ -347,6 +347,8 @@ static inline int key_same(void *arg, const void *k, uint32_t len) {
                           item_is_loaded(a) == item_is_loaded(b) &&
                           memcmp(item_value(a), item_value(b), item_len(a)) == 0,
                       "value %lu of %.*s differs", (unsigned long)n, (int)len, (const char *)k);
+        /* so no version that a client has is one of another value after a promotion */
+        ck_assert(n > 0 || s == &backup || a->version <= b->version);
     }
     ck_assert_ptr_null(value_of(other, k, len, qa.more + 1));
     return 0;

@@ -5,6 +5,7 @@
 #include <ddict.h>
 #include <wire/msg.h>
 
+#include <stdbool.h>
 #include <string.h>
 
 static int check(struct msg m) {
@@ -48,6 +49,42 @@ START_TEST(well_formed_messages_of_every_type_pass) {
     ck_assert_int_eq(check((struct msg){
                          .len = 65, .type = MSG_DEL, .key_len = 1, .flags = MSGF_HOP | MSGF_AGAIN}),
                      0);
+}
+END_TEST
+
+START_TEST(a_rule_goes_with_what_it_can_judge) {
+    struct msg put = {.len = 65, .type = MSG_PUT, .key_len = 1, .rule = RULE_IF};
+    struct msg add = {.len = 65, .type = MSG_PUT, .key_len = 1, .rule = RULE_ADD, .aux = 1};
+    struct msg del = {.len = 65, .type = MSG_DEL, .key_len = 1, .rule = RULE_IF, .version = 1};
+    struct msg head = {.len = 65, .type = MSG_HEAD, .key_len = 1, .rule = RULE_IF};
+    struct msg repl = {
+        .len = 65, .type = MSG_REPL, .key_len = 1, .rule = RULE_ADD, .status = REPL_PUT};
+    ck_assert(check(put) == 0 && check(add) == 0 && check(del) == 0 && check(repl) == 0);
+    ck_assert_int_eq(check(head), DDICT_EPROTO);
+    head.flags = MSGF_WAIT;
+    ck_assert_int_eq(check(head), 0);
+    for (unsigned flag = 1; flag <= MSGF_REFILL; flag <<= 1) {
+        bool may = flag & (MSGF_HOP | MSGF_AGAIN | MSGF_LOADED | MSGF_REFILL);
+        put.flags = add.flags = (uint16_t)flag;
+        ck_assert_int_eq(check(put), may || flag == MSGF_STREAM ? 0 : DDICT_EPROTO);
+        ck_assert_int_eq(check(add), may ? 0 : DDICT_EPROTO);
+    }
+    add = (struct msg){.len = 66, .type = MSG_PUT, .key_len = 1, .val_len = 1, .rule = RULE_ADD};
+    ck_assert_int_eq(check(add), DDICT_EPROTO);
+    del.version = 0;
+    ck_assert_int_eq(check(del), DDICT_EPROTO);
+    del.version = 1;
+    del.rule = head.rule = RULE_ADD;
+    ck_assert(check(del) == DDICT_EPROTO && check(head) == DDICT_EPROTO);
+    repl.status = REPL_DEL;
+    ck_assert_int_eq(check(repl), DDICT_EPROTO);
+    put.flags = 0;
+    put.rule = RULE_N;
+    ck_assert_int_eq(check(put), DDICT_EPROTO);
+    for (unsigned t = MSG_CLEAR; t <= MSG_CANCEL; t++)
+        for (uint8_t rule = RULE_IF; rule <= RULE_N; rule++)
+            ck_assert_int_eq(check((struct msg){.len = 64, .type = (uint16_t)t, .rule = rule}),
+                             DDICT_EPROTO);
 }
 END_TEST
 
@@ -166,6 +203,7 @@ int main(void) {
     Suite *s = suite_create("wire_msg");
     TCase *c = wire_case(s, "check", 30);
     tcase_add_test(c, well_formed_messages_of_every_type_pass);
+    tcase_add_test(c, a_rule_goes_with_what_it_can_judge);
     tcase_add_test(c, lengths_that_do_not_agree_are_refused);
     tcase_add_test(c, what_is_too_short_or_long_or_unknown_is_refused);
     tcase_add_test(c, changes_for_a_backup_are_of_a_known_kind);
