@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+EXTRA_DIST += tests/python/atomic.t tests/python/test_atomic.py
 EXTRA_DIST += tests/python/harness.py tests/python/run tests/python/run.py \
   tests/python/test_command.py tests/python/test_errors.py tests/python/test_install.py \
   tests/python/test_keys.py tests/python/test_leaks.py tests/python/test_loader.py \
@@ -26,8 +27,8 @@ EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/pyth
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
 if BUILD_PYTHON
-TESTS += tests/python/near.t tests/python/freeze.t tests/python/readme.t tests/python/up.t \
-  tests/python/languages.t tests/python/cloud.t
+TESTS += tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/readme.t \
+  tests/python/up.t tests/python/languages.t tests/python/cloud.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

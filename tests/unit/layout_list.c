@@ -93,7 +93,8 @@ static void clients(void) {
 
 static void messages(void) {
     F(msg, len), F(msg, type), F(msg, flags), F(msg, id), F(msg, status), F(msg, key_len);
-    F(msg, val_len), F(msg, aux), F(msg, version), F(msg, manager), F(msg, tag), F(msg, rule), F(msg, room);
+    F(msg, val_len), F(msg, aux), F(msg, version), F(msg, manager), F(msg, tag), F(msg, rule),
+        F(msg, room);
     F(msg, patience_ms), F(msg, rewind);
     END(msg);
     F(event_record, version), F(event_record, val_len), F(event_record, key_len);

@@ -19,7 +19,8 @@ from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, Values
 from itertools import islice
 from types import MappingProxyType
 
-from . import _ddict, _future, _place, _up
+from . import _atomic, _ddict, _future, _place, _up
+from ._atomic import ABSENT
 from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._future import Future
 from ._manager import Manager
@@ -27,11 +28,12 @@ from ._map import MapError, filter_items as _filter_items, map_items as _map_ite
 from ._queue import Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
-                     RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes)
+                     RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes, NotIntError)
 from ._up import down
 
-__all__ = ["AuthError", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError", "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError",
-           "NoDictError", "ProtocolError", "RawKey", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError", "attach", "bytes_key",
+__all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError",
+           "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError", "NoDictError", "NotIntError", "ProtocolError", "RawKey", "SealedError",
+           "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "up"]
 
@@ -238,6 +240,22 @@ class DDict(_ddict.Handle, MutableMapping):
                     break
             else:
                 raise KeyError("popitem(): dictionary is empty")
+
+    def compare_and_set(self, key, old=_atomic.NOT_GIVEN, new=_atomic.NOT_GIVEN, *, version=None):
+        """compare_and_set(key, old, new, *, version) -- store new only while key has the value old; whether it was stored
+
+        ddict.ABSENT as old: only while key is absent; as new: remove it. Values are compared as they are stored: 1 and 1.0 differ, and so may two pickles of equal
+        objects. With version= in place of old (compare_and_set(key, new=value, version=v)): only while key has this version, of View.version or version(key); 0: it
+        is absent. Of several callers with the same old value, or version, one gets True.
+        """
+        return _atomic.compare_and_set(self, key, old, new, version)
+
+    def wait_for(self, key, value, timeout=None):
+        """wait_for(key, value, timeout=None) -- wait until key has this value, or ddict.ABSENT: none; compared as in compare_and_set()
+
+        ddict.TimeoutError after timeout seconds, None: the handle's. A value that another one follows at once may be missed.
+        """
+        _atomic.wait_for(self, key, value, timeout)
 
     def __getitems__(self, keys):
         """__getitems__(keys) -- [d[key] for key in keys], fetched together; KeyError names the first absent key

@@ -6,12 +6,13 @@ from typing import Any, Callable, ContextManager, Generator, ItemsView, Iterable
 from ._ddict import AuthError as AuthError, CredError as CredError, Error as Error, FullError as FullError, GoneError as GoneError
 from ._ddict import Handle, Key
 from ._ddict import KeyLostError as KeyLostError, SealedError as SealedError
-from ._ddict import KeySizeError as KeySizeError, LostError as LostError, NoDictError as NoDictError, ProtocolError as ProtocolError
+from ._ddict import KeySizeError as KeySizeError, LostError as LostError, NoDictError as NoDictError, NotIntError as NotIntError, ProtocolError as ProtocolError
 from ._ddict import Place as Place, RawKey as RawKey, TimeoutError as TimeoutError, ValueSizeError as ValueSizeError, VersionError as VersionError
 from ._ddict import FrozenError as FrozenError
 from ._ddict import View as View, ViewsError as ViewsError, bytes_key as bytes_key, key_bytes as key_bytes
 
 __version__: str
+ABSENT: Any
 
 _R = TypeVar("_R")
 
@@ -25,6 +26,11 @@ class DDict(Handle, MutableMapping[Key, Any]):
     def keys(self, prefix: Optional[Key] = None, *, hidden: bool = False) -> Iterator[Key]: ...
     def subscribe(self, prefix: Any = None, *, dels: bool = False, values: bool = True, there: bool = False, hidden: bool = False, timeout: Optional[float] = None) -> Subscription: ...
     def wait_for_prefix(self, prefix: Any, n: int = 1, timeout: Optional[float] = None) -> _PlainSet[Key]: ...
+    @overload
+    def compare_and_set(self, key: Key, old: Any, new: Any) -> bool: ...
+    @overload
+    def compare_and_set(self, key: Key, *, new: Any, version: int) -> bool: ...
+    def wait_for(self, key: Key, value: Any, timeout: Optional[float] = None) -> None: ...
     @overload  # type: ignore[override]
     def values(self) -> ValuesView[Any]: ...
     @overload

@@ -39,6 +39,8 @@ static struct {
      NULL},
     {DDICT_EKEYSIZE, "ddict.KeySizeError", "The key takes more than 65,536 bytes.",
      &PyExc_ValueError, NULL},
+    {DDICT_ENOTINT, "ddict.NotIntError", "add() of a value that is no int of 64 bits.",
+     &PyExc_TypeError, NULL},
     {DDICT_EVALSIZE, "ddict.ValueSizeError",
      "The value is larger than a whole manager: it can never be stored.", &PyExc_ValueError, NULL},
 };

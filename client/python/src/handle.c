@@ -198,6 +198,23 @@ static PyMethodDef handle_methods[] = {
      "Exactly one of several callers gets True."},
     {"put_existing", METHOD(mapping_put_existing), FAST,
      "put_existing($self, key, value, /)\n--\n\nStore only when key is present: True when stored."},
+    {"add", METHOD(atomic_add), FASTKW,
+     "add($self, key, delta=1)\n--\n\nAdd delta to the int of key and return the sum. An absent "
+     "key counts as 0.\n\n"
+     "Of several callers each gets a sum of its own. ddict.NotIntError when the value is no int of "
+     "64 bits, OverflowError when the sum would be none."},
+    {"append", METHOD(atomic_append), FAST,
+     "append($self, key, value, /)\n--\n\nPut bytes, or the UTF-8 of a str, behind the value of "
+     "key, which keeps its type; an absent key gets the value. Returns how many bytes it has "
+     "then.\n\n"
+     "The whole value goes to its manager again: for values that stay small."},
+    {"version", atomic_version, METH_O,
+     "version($self, key, /)\n--\n\nThe version of key, which every change makes another; 0 when "
+     "it is absent."},
+    {"_put_if", METHOD(atomic_put_if), FAST,
+     NULL},                                 /* key, version, and the value, or none to remove */
+    {"_is", METHOD(atomic_is), FAST, NULL}, /* view, value */
+    {"_wait_change", METHOD(atomic_wait), FAST, NULL}, /* key, version, seconds */
     {"get_many", METHOD(many_get), FASTKW,
      "get_many($self, keys, default=None)\n--\n\nThe values of keys as a list in their order, "
      "default for those that are absent. All are "

@@ -265,6 +265,14 @@ LOCAL int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struc
 LOCAL PyObject *want_take(struct handle *h, struct ddict_want *w, PyObject *key, PyObject *missing,
                           bool view);
 
+/* atomic.c */
+LOCAL PyObject *atomic_add(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+LOCAL PyObject *atomic_append(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *atomic_version(PyObject *self, PyObject *key);
+LOCAL PyObject *atomic_put_if(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *atomic_is(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *atomic_wait(PyObject *self, PyObject *const *args, Py_ssize_t n);
+
 /* queue.c */
 LOCAL PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n);
