@@ -13,7 +13,7 @@ from collections import Counter
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import linear  # noqa: E402
-from linear import ABSENT, ASYNC, DEL, EEXISTS, ELOST, ENOKEY, EXISTING, GET, HAS, NEW, POP, PUT, Call, Search, Unexpected, check_history, effect, late, ordered  # noqa: E402
+from linear import ABSENT, ADD, ASYNC, COUNT, DEL, ECHANGED, EEXISTS, ELOST, ENOKEY, EXISTING, GET, HAS, NEW, POP, PUT, PUT_IF, Call, Search, Unexpected, check_history, effect, late, ordered  # noqa: E402
 
 WORDS = {"put": PUT, "new": NEW, "existing": EXISTING, "get": GET, "del": DEL, "pop": POP, "has": HAS}
 OUTCOMES = {"ok": 0, "none": ENOKEY, "there": EEXISTS, "lost": ELOST, "late": -errno.ETIMEDOUT, "full": linear.EFULL}
@@ -141,6 +141,58 @@ class ByHand(unittest.TestCase):
             check_history(calls)
         self.assertLessEqual(len(str(e.exception).splitlines()), 5, str(e.exception))
         self.assertIn("> ", str(e.exception))
+
+
+def put_if(client, over, wrote, began, ended, code=0):
+    return Call(client, PUT_IF, 1, began, ended, code, wrote, over, timeout_ms=5)
+
+
+class Conditions(unittest.TestCase):
+    def test_right(self):
+        put = written("1 put 1 0-1")
+        for calls in (
+                [put_if(1, 0, 2, 2, 3, ECHANGED), put_if(1, 1, 3, 4, 5), *written("2 get 3 6-7")],
+                [put_if(1, 1, 2, 2, 9), put_if(2, 1, 3, 2, 9, ECHANGED), *written("2 get 2 10-11")],
+                [*written("1 del 2-3"), put_if(1, 0, 2, 4, 5), *written("2 get 2 6-7")],
+                [put_if(1, 1, 2, 2, None, -errno.ETIMEDOUT), *written("2 get 1 4-5\n2 get 2 6-7")],
+                [put_if(1, 1, 2, 2, None, -errno.ETIMEDOUT), put_if(2, 1, 3, 4, 5), *written("2 get 3 6-7")]):
+            check_history(put + calls)
+
+    def test_wrong(self):
+        put = written("1 put 1 0-1")
+        for calls in (
+                [put_if(1, 1, 2, 2, 9), put_if(2, 1, 3, 2, 9)],
+                [put_if(1, 0, 2, 2, 3)],
+                [put_if(1, 1, 2, 2, 3, ECHANGED)],
+                [put_if(1, 1, 2, 2, 3, ECHANGED), *written("2 get 2 4-5")],
+                [put_if(1, 1, 2, 2, 3), *written("2 get 1 4-5")],
+                [put_if(1, 1, 2, 2, None, -errno.ETIMEDOUT), *written("2 put 3 4-5\n2 get 3 6-7\n2 get 2 8-9")]):
+            with self.assertRaises(Unexpected):
+                check_history(put + calls)
+
+    def test_after_a_loss_a_version_may_be_another(self):
+        calls = [c._replace(owner=7) for c in written("1 put 1 0-1") + [put_if(1, 1, 2, 6, 7, ECHANGED)]]
+        check_history(calls, {7: 4})
+        for moved in ({7: 8}, {8: 4}):
+            with self.assertRaises(Unexpected):
+                check_history(calls, moved)
+
+
+class Counters(unittest.TestCase):
+    def check(self, *adds):
+        check_history([Call(i, ADD, COUNT, began, ended, 0 if ended else -errno.ETIMEDOUT, 0, total, timeout_ms=5) for i, (total, began, ended) in enumerate(adds)])
+
+    def test_right(self):
+        self.check((1, 0, 1), (2, 2, 3), (3, 4, 5))
+        self.check((2, 0, 9), (1, 1, 8), (3, 2, 10))
+        self.check((1, 0, 1), (0, 2, None), (3, 4, 5))
+        self.check((1, 0, 1), (0, 2, None), (2, 4, 5))
+
+    def test_wrong(self):
+        for text, adds in (("twice", [(1, 0, 1), (1, 2, 3)]), ("smaller", [(2, 0, 1), (1, 2, 3)]), ("nobody", [(1, 0, 1), (3, 2, 3)]), ("smaller", [(0, 0, 1)]),
+                           ("nobody", [(2, 0, 1), (0, 2, None)]), ("nobody", [(4, 4, 5), (1, 0, 1), (0, 2, None)])):
+            with self.assertRaisesRegex(Unexpected, text):
+                self.check(*adds)
 
 
 for title, lines in RIGHT.items():

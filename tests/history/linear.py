@@ -7,7 +7,7 @@ reads what the state has takes effect at once, and a state that has more unknown
 
 What one client has of one key in its asynchronous set takes effect in the order of submission, but for reads: of two such calls that both were answered the first must come first (ordered()).
 
-Queues have a checker of their own (check_queue()), and so have freezes (check_freezes()).
+Queues have a checker of their own (check_queue()), and so have counters (check_counter()) and freezes (check_freezes()).
 
     linear.py FILE...          what the workers of one dictionary noted (record.h)
 """
@@ -18,15 +18,15 @@ import struct
 import sys
 from collections import Counter, namedtuple
 
-PUT, NEW, EXISTING, GET, DEL, POP, HAS, PUSH, FREEZE, UNFREEZE = range(1, 11)
-VERBS = ["", "put", "put new", "put existing", "get", "del", "pop", "has", "push", "freeze", "unfreeze"]
+PUT, NEW, EXISTING, GET, DEL, POP, HAS, PUSH, FREEZE, UNFREEZE, PUT_IF, ADD = range(1, 13)
+VERBS = ["", "put", "put new", "put existing", "get", "del", "pop", "has", "push", "freeze", "unfreeze", "put if", "add"]
 HOWS = ["", " (view)", " (many)", " (place)", " (pieces)", " (async)"]
 MANY, ASYNC = 2, 5  # of Call.how
-QUEUE = 40  # keys from this one on are queues
-ENOKEY, EEXISTS, EFULL, EGONE, ELOST, EVIEWS, EFROZEN = -4001, -4002, -4003, -4005, -4006, -4009, -4015
+QUEUE, COUNT = 40, 44  # keys from these on are queues and counters
+ENOKEY, EEXISTS, EFULL, EGONE, ELOST, EVIEWS, EFROZEN, ECHANGED = -4001, -4002, -4003, -4005, -4006, -4009, -4015, -4020
 TORN = 0xffffffff
 ABSENT, ANY, UNREAD = 0, -1, -2  # what a key can hold beside the number of a value; UNREAD: one that nobody ever read
-CODES = {0: "done", ENOKEY: "no such key", EEXISTS: "there already", EFULL: "full", EGONE: "gone", ELOST: "lost", EVIEWS: "too many views", EFROZEN: "frozen"}
+CODES = {0: "done", ENOKEY: "no such key", EEXISTS: "there already", EFULL: "full", EGONE: "gone", ELOST: "lost", EVIEWS: "too many views", EFROZEN: "frozen", ECHANGED: "changed"}
 NOTHING = {EFULL, EVIEWS, EFROZEN, -errno.ENOMEM, -errno.EAGAIN, -errno.ECANCELED}  # nothing has happened, whatever the key held
 OPEN = {-errno.ETIMEDOUT, EGONE, ELOST}                                          # it may have, or may yet
 
@@ -62,8 +62,8 @@ def so_far(calls, when):
     return [c._replace(ended=None, code=-errno.ETIMEDOUT, timeout_ms=-1) if c.ended is not None and c.ended > when else c for c in calls if c.began <= when]
 
 
-def settle(calls):
-    """Those that say something: without calls that did nothing, and with those of unknown outcome open for ever."""
+def settle(calls, moved=()):
+    """Those that say something: without calls that did nothing, and with those of unknown outcome open for ever. moved: see check_history()."""
     kept = []
     for c in calls:
         if c.verb in (FREEZE, UNFREEZE):
@@ -74,9 +74,9 @@ def settle(calls):
             if (c.code == -errno.ETIMEDOUT and c.timeout_ms == 0) or c.verb in (GET, HAS):
                 continue
             kept.append(c._replace(ended=None))
-        elif c.code in NOTHING:
+        elif c.code in NOTHING or (c.code == ECHANGED and c.owner in moved and c.ended > moved[c.owner]):
             continue
-        elif c.code == 0 or (c.code == ENOKEY and c.verb in (EXISTING, GET, DEL, POP, HAS)) or (c.code == EEXISTS and c.verb == NEW):
+        elif c.code == 0 or (c.code == ENOKEY and c.verb in (EXISTING, GET, DEL, POP, HAS)) or (c.code == EEXISTS and c.verb == NEW) or (c.code == ECHANGED and c.verb == PUT_IF):
             kept.append(c)
         else:
             raise Unexpected("an answer that nothing allows: %s" % text(c, c.began))
@@ -89,11 +89,13 @@ def name(value):
 
 def text(c, since):
     """For people: since when, by whom, what, and what came of it."""
-    what = VERBS[c.verb] + HOWS[c.how] + (" " + name(c.wrote) if c.wrote else "")
+    what = VERBS[c.verb] + HOWS[c.how] + (" " + name(c.wrote) if c.wrote else "") + (" over " + name(c.read) if c.verb == PUT_IF else "")
     if c.ended is None:
         came = "unknown"
     else:
         came = CODES.get(c.code, "code %d" % c.code)
+        if c.code == 0 and c.verb == ADD:
+            came = "sum %d" % c.read
         if c.code == 0 and c.verb in (GET, POP):
             came = ("torn" if c.read == TORN else name(c.read)) + (", version %d" % c.version if c.version else "")
     end = "%12s" % "" if c.ended is None else "%12.3f" % ((c.ended - since) / 1e6)
@@ -105,6 +107,10 @@ def effect(state, c):
     verb, code = c.verb, c.code
     if verb == PUT:
         return c.wrote
+    if verb == PUT_IF:
+        if code == ECHANGED:
+            return state if state != c.read else None
+        return c.wrote if state in (c.read, ANY) else None
     if code == ENOKEY:
         return ABSENT if state in (ABSENT, ANY) else None
     if code == EEXISTS:
@@ -124,10 +130,12 @@ def effect(state, c):
     return c.read if verb == GET else ABSENT
 
 
-def late(state, verb, value):
-    """The same of an unknown call that has an effect; None: it has none."""
+def late(state, verb, value, over=ABSENT):
+    """The same of an unknown call that has an effect; None: it has none. over: what a PUT_IF wants."""
     if verb == PUT:
         return value
+    if verb == PUT_IF:
+        return value if state in (over, ANY) else None
     if verb == NEW:
         return value if state in (ABSENT, ANY) else None
     if state == ABSENT:
@@ -153,7 +161,7 @@ class Search:
     """One key, or a window of its history. states: {(holds, mask): [left, ...]}."""
 
     def __init__(self, calls, first=(ABSENT,)):
-        read = {c.read for c in calls if c.code == 0 and c.ended is not None}
+        read = {c.read for c in calls if c.verb == PUT_IF or (c.code == 0 and c.ended is not None)}
         self.calls = [c._replace(wrote=UNREAD) if c.wrote and c.wrote not in read else c for c in calls]
         self.kinds = sorted({(self.kind(c)) for c in self.calls if c.ended is None})
         self.number = {k: i for i, k in enumerate(self.kinds)}
@@ -165,7 +173,7 @@ class Search:
 
     @staticmethod
     def kind(c):
-        return (DEL if c.verb == POP else c.verb, c.wrote)
+        return (DEL if c.verb == POP else c.verb, c.wrote, c.read if c.verb == PUT_IF else ABSENT)
 
     def events(self):
         found = []
@@ -395,6 +403,32 @@ def check_queue(calls):
             raise Unexpected("queue %d: a pop found nothing, but there was a value at each moment of it:%s" % (c.key, lines_of(c)))
 
 
+def check_counter(calls):
+    """Each add of 1 is told a sum of its own, later ones later sums; and sums that nobody was told are those of adds of unknown outcome, which had begun before a greater one was told."""
+    told = sorted((c for c in calls if c.ended is not None), key=lambda c: c.read)
+    unknown = sorted(c.began for c in calls if c.ended is None)
+    for a, b in zip(told, told[1:]):
+        if a.read == b.read:
+            raise Unexpected("counter %d: sum %d was told twice:%s" % (a.key, a.read, lines_of(a, b)))
+    latest = None
+    for c in told:
+        if c.read < 1 or (latest is not None and c.ended < latest.began):
+            raise Unexpected("counter %d: sum %d was told before a smaller one, or never added up:%s" % (c.key, c.read, lines_of(c, *([latest] if latest else []))))
+        if latest is None or c.began > latest.began:
+            latest = c
+    have, soonest, missing = {c.read for c in told}, None, []
+    for c in reversed(told):
+        if soonest is None or c.ended < soonest.ended:
+            soonest = c
+        before = c.read - 1
+        while before > 0 and before not in have:
+            missing.append((soonest.ended, before, soonest))
+            before -= 1
+    for i, (y, number, by) in enumerate(sorted(missing, key=lambda m: m[:2])):
+        if i >= len(unknown) or unknown[i] >= y:
+            raise Unexpected("counter %d: sum %d is nobody's: %d adds of unknown outcome could have made %d sums:%s" % (by.key, number, sum(u < y for u in unknown), i + 1, lines_of(by)))
+
+
 def check_freezes(calls):
     """One process froze and unfroze: nothing is changed between the end of a freeze and the beginning of the unfreeze, and nothing refused between the end of that and the next freeze."""
     freezes = sorted((c for c in calls if c.verb in (FREEZE, UNFREEZE)), key=lambda c: c.began)
@@ -422,12 +456,12 @@ def check_history(calls, moved=()):
     again over a new connection (PROTOCOL 13)."""
     keys = {}
     check_freezes(calls)
-    for c in settle(calls):
+    for c in settle(calls, moved):
         keys.setdefault(c.key, []).append(c)
     for key in sorted(keys):
         mine = sorted(keys[key], key=lambda c: c.began)
         if key >= QUEUE:
-            check_queue(mine)
+            (check_counter if key >= COUNT else check_queue)(mine)
             continue
         search = Search(mine)
         at = search.run()

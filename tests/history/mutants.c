@@ -21,6 +21,7 @@
  *     memory_lost     a put now and then takes a block that nobody ever frees
  *     copy_missed     with --replicas a value is now and then replaced or deleted without the backup
  *     results_dropped a backup writes no results of what it carries out
+ *     add_twice       an add is now and then made twice, and answered with the first sum
  *     copy_early      a change is answered when it was sent to the backup, which may not have it
  *
  * One manager for each ddictd.
@@ -32,12 +33,14 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define KEY_CAP   64u
 #define VALUE_CAP 4096u
+#define TAG_INT   5u /* doc/FORMAT.md */
 #define KEPT      8u /* puts that the next life may find */
 
 enum {
@@ -57,7 +60,8 @@ enum {
     MEMORY_LOST,
     COPY_MISSED,
     RESULTS_DROPPED,
-    COPY_EARLY
+    COPY_EARLY,
+    ADD_TWICE
 };
 static const char *const names[] = {"",
                                     "pop_leaves",
@@ -76,7 +80,8 @@ static const char *const names[] = {"",
                                     "memory_lost",
                                     "copy_missed",
                                     "results_dropped",
-                                    "copy_early"};
+                                    "copy_early",
+                                    "add_twice"};
 static unsigned mutant, chance;
 
 /* What outlives a manager; of ddictd, which forks it. */
@@ -177,6 +182,13 @@ static void value_put(struct store *s, const void *key, uint32_t key_len, const 
         store_abort(s, &ref);
 }
 
+static void sum_again(struct store *s, const struct item *i) {
+    char text[24] = "";
+    memcpy(text, item_value(i), i->val_len);
+    snprintf(text, sizeof text, "%lld", atoll(text) + 1);
+    value_put(s, i->key, i->key_len, text, strlen(text), TAG_INT);
+}
+
 static void put_keep(const struct store_ref *ref) {
     const struct item *i = ref->item;
     struct put *p = &shared->put[shared->puts % KEPT];
@@ -214,6 +226,8 @@ int __wrap_store_commit(struct store *s, struct store_ref *ref, enum store_mode 
     int e = __real_store_commit(s, ref, mode, version);
     if (e == 0 && puts_again())
         put_keep(ref);
+    if (e == 0 && mutant == ADD_TWICE && ref->item->tag == TAG_INT && now_and_then())
+        sum_again(s, ref->item);
     return e;
 }
 

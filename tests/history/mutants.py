@@ -29,6 +29,7 @@ MUTANTS = {
     "frozen_open": "a change of a frozen manager",
     "frozen_once": "a next life that is not frozen",
     "memory_lost": "a block that nobody frees",
+    "add_twice": "an add that is made twice",
 }
 # With two copies of all, of which one is lost with its node
 COPIES = {

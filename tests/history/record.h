@@ -12,7 +12,8 @@
 #define RECORD_MAGIC 0x31545349484444ull /* "DDHIST1" */
 #define RECORD_CALLS (1u << 18)          /* a worker ends when it has made so many */
 #define RECORD_KEYS  48u
-#define RECORD_QUEUE 40u /* keys from this one on are queues */
+#define RECORD_QUEUE 40u /* keys from this one on are queues, */
+#define RECORD_COUNT 44u /* from this one on counters */
 
 enum verb {
     VERB_PUT = 1,
@@ -24,7 +25,9 @@ enum verb {
     VERB_HAS,
     VERB_PUSH,
     VERB_FREEZE, /* this one and the next are of no key */
-    VERB_UNFREEZE
+    VERB_UNFREEZE,
+    VERB_PUT_IF, /* read: the value of the version that it wants; 0: none */
+    VERB_ADD     /* 1; read: the sum */
 };
 #define VALUE_TORN 0xffffffffull /* the number of a value whose bytes are not one's; 0: none */
 

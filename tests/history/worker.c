@@ -28,6 +28,7 @@
 #define VALUE_MAX (300u << 10)
 #define KEYS_MAX  RECORD_QUEUE
 #define QUEUES    2u
+#define COUNTERS  2u
 #define FLIGHTS   8u
 #define LONG_MS   20000
 #define HELD      16u
@@ -105,7 +106,8 @@ static struct call *call_begin(enum verb verb, enum how how, unsigned key, int m
     *c = (struct call){.verb = (uint8_t)verb, .how = (uint8_t)how, .key = (uint16_t)key};
     c->timeout_ms = ms;
     c->wait = wait;
-    if (verb == VERB_PUT || verb == VERB_NEW || verb == VERB_EXISTING || verb == VERB_PUSH) {
+    if (verb == VERB_PUT || verb == VERB_NEW || verb == VERB_EXISTING || verb == VERB_PUSH ||
+        verb == VERB_PUT_IF) {
         c->wrote = (uint64_t)head->client << 32 | ++ordinal;
         c->len = len_of(c->wrote);
     }
@@ -125,13 +127,14 @@ static void call_end(struct call *c, int64_t code, uint64_t at) {
 }
 
 static size_t name_of(char *name, unsigned key) {
-    return key < RECORD_QUEUE ? (size_t)sprintf(name, "contended key %u", key)
-                              : (size_t)sprintf(name, "queue %u", key - RECORD_QUEUE);
+    return key < RECORD_QUEUE   ? (size_t)sprintf(name, "contended key %u", key)
+           : key < RECORD_COUNT ? (size_t)sprintf(name, "queue %u", key - RECORD_QUEUE)
+                                : (size_t)sprintf(name, "counter %u", key - RECORD_COUNT);
 }
 
 static void owners_note(void) {
     char name[32];
-    for (unsigned i = 0; i < RECORD_QUEUE + QUEUES; i++)
+    for (unsigned i = 0; i < RECORD_COUNT + COUNTERS; i++)
         head->owner[i] = (uint8_t)ddict_owner(d, name, name_of(name, i));
 }
 
@@ -210,6 +213,37 @@ static void get_one(unsigned key) {
         c->read = value_number(in, len);
         c->len = len;
     }
+    call_end(c, rc, at);
+}
+
+/* --- what depends on what is there --- */
+static void put_if_one(unsigned key) {
+    char name[32];
+    size_t n = name_of(name, key);
+    struct ddict_view v = {0};
+    int rc = ddict_view(d, name, n, &v, 0, LONG_MS);
+    uint64_t was = rc == 0 ? value_number(v.data, v.len) : 0, version = v.version;
+    ddict_release(&v);
+    if (rc < 0 && rc != DDICT_ENOKEY)
+        return;
+    if (below(4) == 0)
+        usleep((useconds_t)below(2000)); /* another one may come in between */
+    struct call *c = call_begin(VERB_PUT_IF, HOW_PLAIN, key, some_ms(), false);
+    c->read = was;
+    size_t len = value_fill(in, c->wrote);
+    rc = ddict_put_if(d, name, n, in, len, 0, version, NULL, c->timeout_ms);
+    call_end(c, rc, now_ns());
+}
+
+static void add_one(void) {
+    char name[32];
+    unsigned key = RECORD_COUNT + (unsigned)below(COUNTERS);
+    size_t n = name_of(name, key);
+    int64_t sum = 0;
+    struct call *c = call_begin(VERB_ADD, HOW_PLAIN, key, some_ms(), false);
+    int rc = ddict_add(d, name, n, 1, &sum, c->timeout_ms);
+    uint64_t at = now_ns();
+    c->read = (uint64_t)sum;
     call_end(c, rc, at);
 }
 
@@ -420,7 +454,7 @@ static void freeze_some(void) {
 
 static void step(void) {
     unsigned key = (unsigned)below(keys);
-    uint64_t which = below(128);
+    uint64_t which = below(144);
     ops_poll(0);
     if (which < 18)
         put_one(VERB_PUT, key);
@@ -442,6 +476,10 @@ static void step(void) {
         put_all();
     else if (which < 120)
         push_or_pop();
+    else if (which < 128)
+        put_if_one(key);
+    else if (which < 136)
+        add_one();
     else
         ops_some();
 }
