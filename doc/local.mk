@@ -2,8 +2,9 @@
 # A page changes with the code that it describes: tests/unit/documents.t and tests/unit/manual.t compare them.
 dist_man_MANS += doc/man/ddict.1 doc/man/ddict.conf.5 doc/man/ddictd.8 doc/man/libddict.3 \
   doc/man/libddict-runtime.3
-dist_man_MANS += doc/man/ddict-bench.1 doc/man/ddict-down.1 doc/man/ddict-env.1 \
-  doc/man/ddict-apply.1 doc/man/ddict-freeze.1 doc/man/ddict-get.1 doc/man/ddict-load.1 doc/man/ddict-ls.1 \
+dist_man_MANS += doc/man/ddict-add.1 doc/man/ddict-append.1 doc/man/ddict-bench.1 \
+  doc/man/ddict-down.1 doc/man/ddict-env.1 doc/man/ddict-apply.1 doc/man/ddict-freeze.1 \
+  doc/man/ddict-get.1 doc/man/ddict-load.1 doc/man/ddict-ls.1 \
   doc/man/ddict-put.1 doc/man/ddict-report.1 doc/man/ddict-restore.1 doc/man/ddict-results.1 \
   doc/man/ddict-rm.1 doc/man/ddict-run.1 doc/man/ddict-runtime.1 doc/man/ddict-save.1 \
   doc/man/ddict-socket.1 doc/man/ddict-stats.1 doc/man/ddict-up.1 doc/man/ddict-watch.1

@@ -60,6 +60,10 @@ enum key_form { KEY_STR, KEY_INT, KEY_LITERAL, KEY_RAW };
 bool cmd_key_option(int c, enum key_form *form);
 /* The key that the user typed as text of that form. 0; -EINVAL: it has not that form; -ENOMEM. */
 int cmd_key_of(struct bytes *key, enum key_form form, const char *text);
+/* The same, and tell the user what is wrong. The exit code. */
+int cmd_key_read(struct bytes *key, enum key_form form, const char *text, const char *usage);
+/* All of the file, NULL or "-": of stdin. The exit code, and the user has been told. */
+int cmd_file_read(struct bytes *out, const char *path);
 #define CMD_KEY_USAGE                                                       \
     "      --int            KEY is an int: ddict get --int 17\n"            \
     "      --literal        KEY is as `ddict ls` prints it: \"('x', 3)\"\n" \

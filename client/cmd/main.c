@@ -36,6 +36,8 @@ static const struct verb {
     {"ls", cmd_ls, "list keys, or the data sets that were loaded"},
     {"get", cmd_get, "print a value"},
     {"put", cmd_put, "store a value"},
+    {"add", cmd_add, "add to an int, and print the sum"},
+    {"append", cmd_append, "put bytes behind a value"},
     {"rm", cmd_rm, "remove keys"},
     {"apply", cmd_apply, "run a command for each item of this node"},
     {"freeze", cmd_freeze, "make the dictionary read-only"},

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int key_read(struct bytes *key, enum key_form form, const char *text, const char *usage) {
+int cmd_key_read(struct bytes *key, enum key_form form, const char *text, const char *usage) {
     int rc = cmd_key_of(key, form, text);
     if (rc == -ENOMEM) {
         verb_say("no memory");
@@ -74,7 +74,7 @@ static int get_one(const struct get *g, const char *text) {
     struct bytes key = {0};
     struct ddict_view v;
     const char *file = cmd_relayed() ? NULL : g->file;
-    int rc = key_read(&key, g->form, text, get_usage);
+    int rc = cmd_key_read(&key, g->form, text, get_usage);
     if (file)
         cmd_relay_stdout(file);
     ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
@@ -155,7 +155,7 @@ static const char put_usage[] =
     "      --existing       only if the key is there (else exit code 3)\n" CMD_KEY_USAGE
         CMD_COMMON_USAGE;
 
-static int file_read(struct bytes *out, const char *path) {
+int cmd_file_read(struct bytes *out, const char *path) {
     bool in = !path || strcmp(path, "-") == 0;
     int fd = in ? 0 : open(path, O_RDONLY | O_CLOEXEC), rc = 0;
     if (fd < 0) {
@@ -244,7 +244,7 @@ int cmd_put(int argc, char **argv) {
     if (flags == (DDICT_NEW | DDICT_EXISTING))
         return cmd_usage(put_usage, "--new and --existing exclude each other");
     struct bytes key = {0}, val = {0};
-    int rc = key_read(&key, form, argv[optind], put_usage), e;
+    int rc = cmd_key_read(&key, form, argv[optind], put_usage), e;
     bool in = file || strcmp(argv[optind + 1], "-") == 0;
     if (in)
         cmd_relay_stdin(file && strcmp(file, "-") == 0 ? NULL : file);
@@ -255,7 +255,7 @@ int cmd_put(int argc, char **argv) {
     ddict_t *d = rc == EXIT_OK ? cmd_attach() : NULL;
     if (rc == EXIT_OK && !d)
         rc = EXIT_FAILED;
-    if (rc == EXIT_OK && in && (rc = file_read(&val, cmd_relayed() ? NULL : file)) == EXIT_OK)
+    if (rc == EXIT_OK && in && (rc = cmd_file_read(&val, cmd_relayed() ? NULL : file)) == EXIT_OK)
         rc = value_check(&val, tag);
     if (rc == EXIT_OK &&
         (e = ddict_put(d, key.data, key.len, val.data, val.len, flags | DDICT_TAG(tag), -1)) < 0)
@@ -325,7 +325,7 @@ int cmd_rm(int argc, char **argv) {
         return set_rm(set, force);
     struct bytes key = {0};
     for (int i = optind; i < argc; i++) { /* check all keys before the first is removed */
-        int rc = key_read(&key, form, argv[i], rm_usage);
+        int rc = cmd_key_read(&key, form, argv[i], rm_usage);
         if (rc != EXIT_OK) {
             bytes_free(&key);
             return rc;
@@ -336,7 +336,7 @@ int cmd_rm(int argc, char **argv) {
     if (d && all && (e = ddict_clear(d, -1)) < 0)
         rc = cmd_failed(NULL, e);
     for (int i = optind; d && i < argc; i++) {
-        key_read(&key, form, argv[i], rm_usage);
+        cmd_key_read(&key, form, argv[i], rm_usage);
         e = ddict_del(d, key.data, key.len, -1);
         if (e < 0 && !(force && key_is_absent(e))) {
             int code = e == DDICT_ESEALED ? sealed_say(argv[i]) : cmd_failed(argv[i], e);

@@ -11,6 +11,8 @@ int cmd_stats(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_get(int argc, char **argv);
 int cmd_put(int argc, char **argv);
+int cmd_add(int argc, char **argv);
+int cmd_append(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_down(int argc, char **argv);
 int cmd_env(int argc, char **argv);

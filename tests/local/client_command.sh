@@ -36,6 +36,22 @@ sorted() { "$@" | LC_ALL=C sort; }
 
 is 0 "" "$ddict" put epoch 3
 is 0 3 "$ddict" get epoch
+is 0 1 "$ddict" add counted
+is 0 -4 "$ddict" add -- counted -5
+is 0 7 "$ddict" add --literal "('n', 1)" 7
+is 0 -4 "$ddict" get counted
+is 2 "" "$ddict" add counted many
+is 2 "" "$ddict" add
+is 2 "" "$ddict" add counted 1 2
+is 1 "" "$ddict" add epoch # bytes
+is 0 "" "$ddict" append lines one
+is 0 "" "$ddict" append -- lines -two
+is 0 one-two "$ddict" get lines
+is 0 "" "$ddict" append lines - < <(echo three)
+is 0 one-twothree "$ddict" get lines
+is 2 "" "$ddict" append lines
+is 0 "" "$ddict" rm lines counted
+is 0 "" "$ddict" rm --literal "('n', 1)"
 is 0 "" "$ddict" put --literal "('x', 3)" tuple
 is 0 "" "$ddict" put --int 17 seventeen
 is 0 "" "$ddict" put --int --type int -- -7 -42
