@@ -7,7 +7,6 @@
 #include "manager.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Decimal text of an integer of 64 bits; *n is set if it is one. */
@@ -32,6 +31,20 @@ static bool item_number(const struct item *it, unsigned tag, int64_t *n) {
     return it->tag == tag && !item_away(it) && number_read(item_value(it), it->val_len, n);
 }
 
+/* Its text, of which the length is returned. */
+static unsigned number_write(int64_t n, uint8_t *text) {
+    uint8_t digits[RULE_SUM_MAX], *at = digits + sizeof digits;
+    uint64_t rest = n < 0 ? -(uint64_t)n : (uint64_t)n;
+    do
+        *--at = (uint8_t)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (n < 0)
+        *--at = '-';
+    unsigned len = (unsigned)(digits + sizeof digits - at);
+    memcpy(text, at, len);
+    return len;
+}
+
 struct msg rule_sized(const struct msg *req) {
     struct msg sized = *req;
     if (req->rule == RULE_ADD)
@@ -41,15 +54,12 @@ struct msg rule_sized(const struct msg *req) {
 
 /* had: NULL: nothing. */
 static int sum_fill(const struct msg *req, const struct item *had, struct store_ref *ref) {
-    char text[RULE_SUM_MAX + 1];
     int64_t sum = 0;
     if (had && !item_number(had, req->tag, &sum))
         return DDICT_ENOTINT;
     if (__builtin_add_overflow(sum, (int64_t)req->aux, &sum))
         return -ERANGE;
-    int n = snprintf(text, sizeof text, "%lld", (long long)sum);
-    memcpy(ref->value, text, (size_t)n);
-    store_shorten(ref, (uint64_t)n);
+    store_shorten(ref, number_write(sum, ref->value));
     return 0;
 }
 
