@@ -665,6 +665,39 @@ DDICT_API unsigned ddict_keyed_nodes(ddict_t *d);
 DDICT_API int ddict_refills(ddict_t *d);
 
 /*
+ * --- who is alive ---
+ *
+ * What a process holds under a key of its own making (a lock, a lease, a turn) should not stay its own
+ * when it dies. So it stores there who it is, and who finds that asks whether it lives:
+ *
+ *     ddict_self(d, &me, -1);                          this process
+ *     ddict_put(d, "lock", 4, &me, sizeof me, DDICT_NEW, -1);
+ *     ...                                              another one, which found `holder` there:
+ *     if (ddict_alive(d, holder, -1) == 0)
+ *         ...                                          it is dead: take its place
+ *
+ * A client is one handle of one process. The handle of a forked child is another client, and so is a
+ * second handle of the same process. No other client of this dictionary is ever named so again. A
+ * client is as large as two 64-bit numbers, and its bytes may be stored; all 0 is none.
+ */
+struct ddict_client {
+    uint64_t node; /* on which it runs, 0 .. nodes - 1 */
+    uint64_t id;   /* on that node, from 1 on */
+};
+/* Who the handle is, into *me. Asks no manager. In a forked child as any first call: it attaches. */
+DDICT_API int ddict_self(ddict_t *d, struct ddict_client *me, int timeout_ms);
+/*
+ * 1 if the client lives, 0 if it is dead, or a negative code. It is dead when its handle was detached,
+ * its process has ended, however that was, its node is lost, or the managers serve it no more because
+ * it broke a rule. A process that is suspended lives, and so does one whose manager died and is started
+ * again. 0 is said only when all changes that the client has asked for are over: none of them takes
+ * effect after it. So 1 may be said for a moment longer, and as long as a manager that was asked for
+ * one does not answer. Asks the managers of the client's node: timeout_ms 0 gives -ETIMEDOUT, but for
+ * the handle itself. Errors: -EINVAL (all 0, or there is no such node).
+ */
+DDICT_API int ddict_alive(ddict_t *d, struct ddict_client who, int timeout_ms);
+
+/*
  * Statistics of one manager: bytes, and counts since its start unless said otherwise.
  *
  * Later versions append fields and change none that is here, so each call takes the size of the

@@ -70,6 +70,7 @@ struct session {
     /* atomic; bytes that are set aside for the value of a pop (request.h) */
     uint64_t pop_room;
     unsigned managers, nodes, node_id, nlocal;
+    uint64_t client;  /* number of this client on its node */
     struct deal deal; /* of the keys over managers and nodes */
     bool refill;      /* with --refill */
     uint64_t total_bytes, spill_bytes;

@@ -45,7 +45,8 @@ full:
 
 static bool type_reads(unsigned type) {
     return type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
-           type == MSG_STATS || type == MSG_EVENTS || type == MSG_FREEZE || type == MSG_PREFETCH;
+           type == MSG_STATS || type == MSG_EVENTS || type == MSG_ALIVE || type == MSG_FREEZE ||
+           type == MSG_PREFETCH;
 }
 
 /* It has not happened: if its last piece came, it came to this life, which dropped it. But what the

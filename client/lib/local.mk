@@ -4,7 +4,7 @@ noinst_LTLIBRARIES += libclient.la
 libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_lane.c \
   client/lib/async_order.c client/lib/async_submit.c client/lib/atomic.c client/lib/attach.c client/lib/broadcast.c \
   client/lib/cached_read.c client/lib/cached_read.h client/lib/client_lane.h \
-  client/lib/client_lane_inside.h client/lib/fork.c client/lib/freeze.c client/lib/get.c \
+  client/lib/client_lane_inside.h client/lib/fork.c client/lib/freeze.c client/lib/alive.c client/lib/get.c \
   client/lib/get_many.c client/lib/handle.h client/lib/iter.c \
   client/lib/lane_life.c client/lib/lane_recv.c \
   client/lib/lane_send.c client/lib/lane_wait.c client/lib/lease.c client/lib/lease.h \

@@ -151,6 +151,7 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         s->nodes = m.nodes;
         s->deal = deal_known(m.managers, m.nodes, m.keyed_nodes);
         s->node_id = m.node_id;
+        s->client = m.client;
         s->nlocal = m.local_managers;
         s->refill = m.refill != 0;
         if (s->refill) /* a call can wait for what is read again */

@@ -14,6 +14,8 @@ bool forward_cancel(struct requester *a, uint64_t id);      /* answers it with -
 bool forward_knows(const struct requester *a, uint64_t id); /* it is on its way to its owner */
 /* Called once in DD_LATE_MS: answer forwards whose time is over. False: none waits with a time. */
 bool forwards_late(struct manager *m);
+/* An owner has not answered a change that this client, which is gone, has asked for. */
+bool forwards_of_gone(const struct manager *m, uint64_t client);
 void forwards_end(struct requester *a); /* the requester ends: drop its answers */
 /* for peers_init(): what to do with messages of owners */
 extern const struct peer_ops forward_peer_ops;

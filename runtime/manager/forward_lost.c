@@ -27,7 +27,7 @@ static void followers_fail(struct manager *m, struct forward *f, int status, con
 static bool forward_reads(const struct forward *f) {
     unsigned type = f->req.type;
     return type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
-           type == MSG_STATS || type == MSG_EVENTS;
+           type == MSG_STATS || type == MSG_EVENTS || type == MSG_ALIVE;
 }
 
 /* It may be sent again: its payload was kept, and it changes nothing, or nothing twice. */

@@ -2,6 +2,7 @@
 /* forward_table.c - forwards by id, requester and peer; how many a requester may have. */
 #include "forward_table.h"
 
+#include "forward.h"
 #include "ledger.h"
 #include "manager.h"
 #include "peer_client.h"
@@ -157,6 +158,20 @@ void forward_delist(struct manager *m, struct forward *f) {
     f->id = 0;
 }
 
+/* --- of clients that are gone --- */
+static bool part_of_gone(const struct forward_places *p, uint64_t client) {
+    for (uint32_t i = 0; i < p->n; i++)
+        if (p->slot[i] && !p->slot[i]->requester && p->slot[i]->who == client &&
+            forward_changes(p->slot[i]))
+            return true;
+    return false;
+}
+
+bool forwards_of_gone(const struct manager *m, uint64_t client) {
+    return part_of_gone(&m->forward_table->changes, client) ||
+           part_of_gone(&m->forward_table->others, client);
+}
+
 /* --- a later life --- */
 bool forwards_claim(struct manager *m, struct ledger_entry *const *list, size_t n) {
     struct forward_places *p = &m->forward_table->changes;
@@ -269,7 +284,7 @@ uint32_t forward_copies(const struct manager *m, const struct msg *req) {
 static bool request_returns(const struct manager *m, const struct msg *req) {
     unsigned type = req->type;
     bool reads = type == MSG_GET || type == MSG_HEAD || type == MSG_KEYS || type == MSG_LEN ||
-                 type == MSG_STATS || type == MSG_EVENTS;
+                 type == MSG_STATS || type == MSG_EVENTS || type == MSG_ALIVE;
     return reads ? req->len == MSG_HEADER + req->key_len
                  : request_changes(req) && !part_full(&m->forward_table->changes);
 }
@@ -344,6 +359,7 @@ struct forward *forward_new(struct requester *a, const struct msg *req, const ui
         return NULL;
     }
     *f = (struct forward){.requester = a,
+                          .who = a->who,
                           .from = to,
                           .req = *req,
                           .began = began,

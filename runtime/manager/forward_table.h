@@ -28,6 +28,7 @@ enum forward_state {
 struct forward {
     enum forward_state state;
     struct requester *requester;      /* NULL: gone */
+    uint64_t who;                     /* that was it */
     struct forward *a_next, **a_prev; /* in the requester's list */
     struct forward *p_next, **p_prev; /* in the peer's list */
     struct peer *peer;

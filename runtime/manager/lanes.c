@@ -652,6 +652,11 @@ struct lane_client *lane_client_find(const struct manager *m, uint64_t id) {
     return c;
 }
 
+bool client_is_served(const struct manager *m, uint64_t id) {
+    const struct lane_client *c = lane_client_find(m, id);
+    return c && !c->a.gone;
+}
+
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]) {
     struct lane_client *c = calloc(1, sizeof *c);
     int e = -ENOMEM;

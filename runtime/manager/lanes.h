@@ -8,7 +8,8 @@
 struct lane_client;
 struct lane_client *lane_client_find(const struct manager *m,
                                      uint64_t id); /* NULL: there is none */
-void lane_client_watch(struct lane_client *c);     /* serve its lane in the next turns */
+bool client_is_served(const struct manager *m, uint64_t id);
+void lane_client_watch(struct lane_client *c); /* serve its lane in the next turns */
 /* SUP_CLIENT_ADD. 0: the client has taken over the last two descriptors, the eventfds of client and
  * lane. */
 int client_add(struct manager *m, uint64_t id, uint32_t pid, const int fds[4]);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # One manager: a process that ddictd forks. Compiled once, for ddictd (runtime/supervisor) and for tests of a whole manager.
 noinst_LIBRARIES += libmanager.a
-libmanager_a_SOURCES = runtime/manager/answers.c runtime/manager/answers.h runtime/manager/aside.c \
+libmanager_a_SOURCES = runtime/manager/alive.c runtime/manager/alive.h \
+  runtime/manager/answers.c runtime/manager/answers.h runtime/manager/aside.c \
   runtime/manager/aside.h runtime/manager/backlog.c runtime/manager/backlog.h \
   runtime/manager/cache.c runtime/manager/cache.h \
   runtime/manager/carrier.h runtime/manager/faults.c runtime/manager/faults.h \

@@ -6,6 +6,7 @@
  */
 #include "main_loop.h"
 
+#include "alive.h"
 #include "anew.h"
 #include "aside.h"
 #include "cache.h"
@@ -92,6 +93,7 @@ static const struct upcalls upcalls = {.unstall = lanes_unstall,
                                        .look = carriers_look,
                                        .popped_alone = lanes_popped_alone,
                                        .lane_figures = lanes_figures,
+                                       .has_client = client_is_served,
                                        .links = peer_servers_links,
                                        .take = request_take,
                                        .again = request_look,
@@ -445,7 +447,7 @@ int manager_open(struct manager *m) {
         (e = subscriptions_init(m)) < 0 || (e = forwards_init(m)) < 0 ||
         (e = transit_init(m)) < 0 || (e = peers_init(m, &forward_peer_ops)) < 0 ||
         (e = rma_exports_init(m)) < 0 || (e = cache_init(m)) < 0 || (e = prefetch_init(m)) < 0 ||
-        (e = freeze_init(m)) < 0 || (e = replica_backup_init(m)) < 0 ||
+        (e = alive_init(m)) < 0 || (e = freeze_init(m)) < 0 || (e = replica_backup_init(m)) < 0 ||
         (e = replica_primary_init(m)) < 0)
         return e;
     if ((e = io_add(m->epoll_fd, &m->sup, EPOLLIN)) < 0)
@@ -481,6 +483,7 @@ void manager_close(struct manager *m) {
     puts_free(m);
     fabric_close(m->fabric); /* calls the done() that are left: they give up pins of the store */
     prefetch_free(m);
+    alive_free(m);
     cache_free(m);
     freeze_free(m);
     transit_free(m);

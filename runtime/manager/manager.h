@@ -13,7 +13,7 @@
  *        |
  *     requests       who owns the key, what is asked; requester_end: undoes all of a requester
  *        |
- *        +-- queues, waiters, subscriptions, freeze, prefetch, probe, stats
+ *        +-- queues, waiters, subscriptions, freeze, prefetch, probe, stats, alive
  *        |   anew: keys that were lost
  *        |
  *        +-- forwards     parked, forward, stream_in: to another manager, by peer_client, rma_read
@@ -161,6 +161,7 @@ struct upcalls {
      * were popped there, and wait for room in a lane, are this life's alone from now on. */
     void (*popped_alone)(struct manager *m, uint32_t owner);
     void (*lane_figures)(struct manager *m, struct lease_counters *reads, uint64_t *bytes);
+    bool (*has_client)(const struct manager *m, uint64_t id); /* it is of this node, and served */
     uint64_t (*links)(const struct manager *m); /* connections that peers have opened */
     /* --- requests.c, as there --- */
     int (*take)(struct requester *a, const struct msg *m, const uint8_t *payload);
@@ -256,6 +257,7 @@ struct manager {
     struct rma_export *lent;  /* values that other managers are reading */
     struct cache_room *cache;
     struct prefetch *prefetch;
+    struct alive *alive;
     struct io_handler sup, listener;
     struct timer tick;       /* for handshakes of connections */
     struct io_handler spill; /* eventfd of the spill's threads */

@@ -40,6 +40,8 @@ struct peer {
     bool heard;    /* the peer has said something on the first: more may be opened */
     bool answered; /* a request was answered, to its end, since the last loss */
     unsigned vain; /* losses in a row between which none was */
+    /* it has ended all connections before this one: a message has come over it, or there were none */
+    bool settled;
     /* why the peer is lost: its first connection ended, or one that was up; all are freed at the
      * end of the turn */
     int down;
@@ -83,6 +85,7 @@ static int peer_message(struct link *l, void *arg, const struct msg *m, void *pa
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->moved_ns = p->m->now;
     p->away_ns = 0;
+    p->settled = true;
     if (m->type != MSG_REPLY && m->type != MSG_DATA && m->type != MSG_REWIND)
         return DDICT_EPROTO;
     if (faults.on && faults_cut_each())
@@ -187,6 +190,7 @@ struct peer *peer_know(struct manager *m, uint32_t id) {
     p->where = m->primaries[id];
     p->port = m->primary_ports[id];
     p->retry.fire = retry_fire;
+    p->settled = !manager_has_lived(m);
     return m->peers[id] = p;
 }
 
@@ -217,6 +221,11 @@ bool peer_is_refilling(const struct manager *m, uint32_t id) {
 
 bool peer_is_gone(const struct manager *m, uint32_t id) {
     return m->primaries && m->primaries[id] == SHADOW_NONE;
+}
+
+bool peer_is_settled(const struct manager *m, uint32_t id) {
+    const struct peer *p = m->peers[id];
+    return peer_is_gone(m, id) || (p ? p->settled : !manager_has_lived(m));
 }
 
 void peers_again(struct manager *m) {
@@ -418,6 +427,7 @@ static void peer_reap(struct peer *p) {
     log_line(m->ending || known ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
     links_free(p);
     p->vain = p->moved ? 0 : p->answered ? 1 : p->vain + 1;
+    p->settled = p->moved; /* of the process before nothing is taken any more */
     p->answered = p->moved = false;
     bool broken = p->down == DDICT_EPROTO; /* it would be so again */
     bool patient = m->setup->survives || p->vain <= DD_PEER_TRIES;

@@ -38,6 +38,8 @@ void peer_refills(struct manager *m, uint32_t id, bool refilling);
 bool peer_is_refilling(const struct manager *m, uint32_t id);
 /* It had no keys, and is gone with its node: nobody serves in its place. */
 bool peer_is_gone(const struct manager *m, uint32_t id);
+/* Nothing can come of what was sent to it over connections that have ended, also by an earlier life. */
+bool peer_is_settled(const struct manager *m, uint32_t id);
 /* Connects at the first need. NULL: *code says why. */
 struct peer *peer_get(struct manager *m, uint32_t id, int *code);
 /* A peer has several connections, numbered `via`: 0 is the first, the others are for large

@@ -478,6 +478,13 @@ bool flights_commit(struct manager *m) {
 }
 
 /* --- the end of a requester --- */
+bool flights_of_gone(const struct manager *m, uint64_t client) {
+    const struct flight *f = m->flights ? m->flights->air : NULL;
+    while (f && (f->kind != REQUESTER_SELF || f->who != client))
+        f = f->next;
+    return f;
+}
+
 /* It was sent: it is made for nobody. */
 static void flight_leave(struct flights *fl, struct flight *f) {
     struct pending *p = &f->pending;

@@ -86,6 +86,8 @@ struct flights {
 
 int flights_init(struct manager *m);
 void flights_free(struct manager *m);
+/* A change that this client, which is gone, has asked for is in the air. Also without manager.flights. */
+bool flights_of_gone(const struct manager *m, uint64_t client);
 /* Something is in flight, or waits for what is. */
 bool flights_open(const struct manager *m);
 /* What comes now for this key from within the manager (a waiter, a push) must wait: the commit of what

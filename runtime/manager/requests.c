@@ -6,6 +6,7 @@
  */
 #include "requests.h"
 
+#include "alive.h"
 #include "anew.h"
 #include "answers.h"
 #include "cache.h"
@@ -548,6 +549,12 @@ static int take_probe(struct requester *a, const struct request *q) {
     return TAKE_DONE;
 }
 
+static int take_alive(struct requester *a, const struct request *q) {
+    alive_ask(a, q->m);
+    a->m->now = clock_ns(); /* the search may have gone through thousands */
+    return TAKE_DONE;
+}
+
 static int take_freeze(struct requester *a, const struct request *q) {
     freeze_ask(a, q->m);
     return TAKE_DONE;
@@ -646,6 +653,7 @@ static const struct request_row {
     [MSG_STATS] = {OF_ALL, BY_NUMBER, false, take_stats},
     [MSG_EVENTS] = {OF_ALL, BY_NUMBER, false, take_events},
     [MSG_PROBE] = {OF_ALL, BY_NUMBER, false, take_probe},
+    [MSG_ALIVE] = {OF_ALL, BY_NUMBER, false, take_alive},
     [MSG_DATA] = {OF_ALL, HERE, false, take_data},
     [MSG_ABORT] = {OF_ALL, HERE, false, take_abort},
     [MSG_CREDIT] = {OF_ALL, HERE, false, take_credit},
@@ -678,6 +686,10 @@ static int take_elsewhere(struct requester *a, const struct request *q, uint32_t
     bool known = a->kind == REQUESTER_LANE && m->setup->peers && to < m->setup->managers;
     if (known && q->m->type == MSG_STATS && peer_is_gone(m, to))
         return take_stats_of(a, q, to);
+    if (known && q->m->type == MSG_ALIVE && peer_is_gone(m, to)) {
+        requester_reply(a, q->m, 0, NULL); /* with its clients */
+        return TAKE_DONE;
+    }
     if (known)
         return parked_begin(a, q->m, q->payload, q->key, q->hash, to);
     int e = put_refused(a, q->m);

@@ -17,6 +17,7 @@
  *     STATS    all           by number    -       -           -                -
  *     EVENTS   all           by number    prefix  -           an event         -
  *     PROBE    all           by number    -       -           -                -
+ *     ALIVE    all           by number    -       -           -                -
  *     DATA     all           here         -       a piece     -                at its end
  *     ABORT    all           here         -       -           -                -
  *     CREDIT   all           here         -       -           -                -

@@ -72,6 +72,7 @@ enum msg_type {
     MSG_LIFE,
     MSG_KNOWS,
     MSG_FORGOT,
+    MSG_ALIVE,
     MSG_TYPE_N
 };
 
@@ -164,7 +165,7 @@ _Static_assert(MSG_KEY_MAX <= DD_MSG_INLINE, "the longest key must fit into a me
  *     DATA                              1 .. DD_MSG_PIECE bytes; 0 only with LAST; with AREA none,
  *                                       and val_len has the number
  *     CLEAR, LEN, STATS, CANCEL, ABORT, CREDIT, HOLD, FREEZE, TOOK, REWIND,
- *     LIFE, KNOWS, FORGOT: none
+ *     LIFE, KNOWS, FORGOT, ALIVE: none
  *     REPL                              key, or none, + value; with STREAM the value follows in DATA
  *     SYNC, ACK                         none
  *     REPLY, CTL, PREFETCH              any (only the requester knows)

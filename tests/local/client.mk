@@ -2,8 +2,8 @@
 # libddict against running ddictds on this host, one or several nodes. Each program starts and ends its own.
 if HAVE_CHECK
 # One program for one source file, each with the same helpers.
-CLIENT_TESTS = tests/local/client_api tests/local/client_near tests/local/client_async \
-  tests/local/client_async_end tests/local/client_async_order tests/local/client_atomic \
+CLIENT_TESTS = tests/local/client_alive tests/local/client_api tests/local/client_near \
+  tests/local/client_async tests/local/client_async_end tests/local/client_async_order tests/local/client_atomic \
   tests/local/client_bytes tests/local/client_crowd tests/local/client_death \
   tests/local/client_dropped tests/local/client_events tests/local/client_fork \
   tests/local/client_fork_hung tests/local/client_freeze tests/local/client_hung tests/local/client_keyed \
@@ -26,6 +26,7 @@ tests_local_client_near_SOURCES = tests/local/client_near.c
 tests_local_client_near_LDADD = $(client_test_libs)
 tests_local_client_api_SOURCES = tests/local/client_api.c tests/local/old_program.c
 tests_local_client_api_LDADD = $(client_test_libs)
+tests_local_client_alive_LDADD = $(client_test_libs)
 tests_local_client_async_LDADD = $(client_test_libs)
 tests_local_client_async_end_LDADD = $(client_test_libs)
 tests_local_client_async_order_LDADD = $(client_test_libs)

@@ -81,8 +81,8 @@ static int forgotten(enum msg_type type) {
 }
 
 START_TEST(what_only_reads_is_to_be_asked_again) {
-    static const enum msg_type reads[] = {MSG_GET,   MSG_HEAD,   MSG_KEYS,  MSG_LEN,
-                                          MSG_STATS, MSG_EVENTS, MSG_FREEZE};
+    static const enum msg_type reads[] = {MSG_GET,   MSG_HEAD,   MSG_KEYS,   MSG_LEN,
+                                          MSG_STATS, MSG_EVENTS, MSG_FREEZE, MSG_ALIVE};
     for (unsigned i = 0; i < sizeof reads / sizeof *reads; i++)
         ck_assert_msg(forgotten(reads[i]) == -ESTALE, "%s", msg_name(reads[i]));
 }

@@ -121,10 +121,11 @@ static uint32_t place(const struct forward *f) {
 }
 
 START_TEST(only_changes_take_places_with_results) {
-    static const unsigned reads[] = {MSG_GET, MSG_HEAD, MSG_KEYS, MSG_LEN, MSG_STATS, MSG_EVENTS},
+    static const unsigned reads[] = {MSG_GET,   MSG_HEAD,   MSG_KEYS, MSG_LEN,
+                                     MSG_STATS, MSG_EVENTS, MSG_ALIVE},
                           changes[] = {MSG_PUT, MSG_POP, MSG_DEL, MSG_CLEAR};
     for (unsigned i = 0; i < MANY; i++)
-        ck_assert(!result_fits(forward_make(reads[i % 6], i % 6 ? 0 : MSGF_WAIT, 0, 1)->id));
+        ck_assert(!result_fits(forward_make(reads[i % 7], i % 7 ? 0 : MSGF_WAIT, 0, 1)->id));
     for (unsigned i = 0; i < DD_RESULTS; i++)
         ck_assert_uint_eq(place(forward_make(changes[i % 4], i % 8 ? 0 : MSGF_STREAM, 0, 1)), i);
 }
