@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from . import _atomic, _ddict, _future, _place, _up
 from ._atomic import ABSENT
-from ._events import Event, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
+from ._events import KeyEvent, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._future import Future
 from ._manager import Manager
 from ._map import MapError, filter_items as _filter_items, map_items as _map_items
@@ -31,11 +31,12 @@ from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneEr
                      RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes, NotIntError)
 from ._up import down
 
-__all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "Error", "Event", "FrozenError", "FullError", "Future", "GoneError",
+__all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "Error", "FrozenError", "FullError", "Future", "GoneError",
            "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError", "NoDictError", "NotIntError", "ProtocolError", "RawKey", "SealedError",
            "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "up"]
+__all__ += ["KeyEvent"]
 
 _ABSENT = object()
 _RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py
@@ -137,7 +138,7 @@ class DDict(_ddict.Handle, MutableMapping):
     def subscribe(self, prefix=None, *, dels=False, values=True, there=False, hidden=False, timeout=None):
         """subscribe(prefix=None, *, dels=False, values=True, there=False, hidden=False, timeout=None) -- an iterator over events of keys with the prefix
 
-        Every put that begins after this call has returned gives a ddict.Event with .key and .value; events of one manager's keys are in order. prefix as in keys();
+        Every put that begins after this call has returned gives a ddict.KeyEvent with .key and .value; events of one manager's keys are in order. prefix as in keys();
         None: all keys. dels: events of removed keys, too. values: events carry small values. there: first an event for each present key. hidden: as in keys(). timeout: seconds without an
         event after which iteration raises ddict.TimeoutError. Writers do not wait for subscribers: one that does not read for long gets an event of kind "missed",
         and has to list the keys again.

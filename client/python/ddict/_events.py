@@ -9,7 +9,7 @@ _PUT, _DEL, _CLEAR, _MISSED = 1, 2, 3, 4
 _KINDS = {_PUT: "put", _DEL: "del", _CLEAR: "clear", _MISSED: "missed"}
 
 
-class Event:
+class KeyEvent:
     """An event: .kind is "put", "del", "clear" (a manager has removed all its keys) or "missed" (.missed events came too fast for this
     subscriber: list the keys again); .key; .version and .size of a put (0 for keys that were present before)."""
 
@@ -53,7 +53,7 @@ class Subscription:
         t = self._sub.next(timeout)
         if t is False:
             raise _Closed("the subscription is closed")
-        return None if t is None else Event(self._d, *t)
+        return None if t is None else KeyEvent(self._d, *t)
 
     def __iter__(self):
         return self
