@@ -22,7 +22,10 @@ from types import MappingProxyType
 from . import _atomic, _ddict, _future, _place, _up
 from ._atomic import ABSENT
 from ._events import KeyEvent, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
+from ._barrier import Barrier, BrokenBarrierError
+from ._conditions import Counter, Event
 from ._future import Future
+from ._locks import Lock, RLock, Semaphore
 from ._manager import Manager
 from ._map import MapError, filter_items as _filter_items, map_items as _map_items
 from ._queue import Queue
@@ -36,7 +39,7 @@ __all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "
            "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "up"]
-__all__ += ["KeyEvent"]
+__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "KeyEvent", "Lock", "RLock", "Semaphore"]
 
 _ABSENT = object()
 _RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py

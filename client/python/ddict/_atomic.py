@@ -41,9 +41,9 @@ def compare_and_set(d, key, old, new, version):
         raise ValueError("a key that is absent cannot be removed")
     what = () if new is ABSENT else (new,)
     if version is not None:
-        return d._put_if(key, version, *what)
+        return bool(d._put_if(key, version, *what))
     if old is ABSENT:
-        return d._put_if(key, 0, *what)
+        return bool(d._put_if(key, 0, *what))
     while (found := _version_if(d, key, old)) is not None:
         if d._put_if(key, found, *what):
             return True

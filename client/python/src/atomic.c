@@ -62,11 +62,12 @@ static int version_parse(PyObject *obj, uint64_t *version) {
     return *version == (uint64_t)-1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* key, version, and the value, or none to remove it -> whether it had this version */
+/* key, version, and the value, or none to remove it -> False: it had another version; or the new one,
+ * or True */
 PyObject *atomic_put_if(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;
     bool removes = n == 2;
-    uint64_t version;
+    uint64_t version, now = 0;
     struct value v;
     struct key k;
     int rc = 1;
@@ -80,7 +81,7 @@ PyObject *atomic_put_if(PyObject *self, PyObject *const *args, Py_ssize_t n) {
                 Py_BEGIN_ALLOW_THREADS rc =
                     removes ? ddict_del_if(h->d, k.data, k.len, version, h->timeout_ms)
                             : ddict_put_if(h->d, k.data, k.len, v.iov[0].iov_base, v.iov[0].iov_len,
-                                           DDICT_TAG(v.tag), version, NULL, h->timeout_ms);
+                                           DDICT_TAG(v.tag), version, &now, h->timeout_ms);
                 Py_END_ALLOW_THREADS
             }
             handle_end(h);
@@ -89,6 +90,8 @@ PyObject *atomic_put_if(PyObject *self, PyObject *const *args, Py_ssize_t n) {
             value_clear(&v);
     }
     key_clear(&k);
+    if (rc == 0 && !removes)
+        return PyLong_FromUnsignedLongLong(now);
     if (rc == 0 || rc == DDICT_ECHANGED)
         return PyBool_FromLong(rc == 0);
     return rc < 0 ? error_raise(rc, args[0]) : NULL;

@@ -227,6 +227,9 @@ static PyMethodDef handle_methods[] = {
     {"_queue", METHOD(queue_open), FAST, NULL}, /* key, most or 0 -> the queue's limit */
     {"_take", METHOD(queue_take), FAST, NULL},  /* key, seconds or None -> the value; or KeyError */
     {"_queued", queue_size, METH_O, NULL},
+    {"_self", holder_self, METH_NOARGS, NULL}, /* node and number of this client */
+    /* node, number, seconds -> whether that client lives */
+    {"_alive", METHOD(holder_alive), FAST, NULL},
     {"_gather", METHOD(many_gather), FAST, NULL},
     {"_keys", METHOD(iter_keys), FAST, NULL},    /* prefix or None, hidden, manager */
     {"_subscribe", METHOD(sub_new), FAST, NULL}, /* prefix, flags */

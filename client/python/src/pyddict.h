@@ -279,6 +279,10 @@ LOCAL PyObject *queue_open(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *queue_take(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *queue_size(PyObject *self, PyObject *key);
 
+/* holder.c */
+LOCAL PyObject *holder_self(PyObject *self, PyObject *unused);
+LOCAL PyObject *holder_alive(PyObject *self, PyObject *const *args, Py_ssize_t n);
+
 /* sub.c */
 LOCAL int sub_init(void);
 LOCAL PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n);

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What locks, semaphores and barriers are made of: a key whose value says who holds it.
+
+The value is changed only in place of the version that was read, so of several processes that take it one gets it. A holder is [node, number, word]: a client of
+the dictionary, which is never named so again, and a word that is new each time. Who waits, waits for the key to change, and every 0.1 to 0.25 s asks whether the
+holders live. What a dead one held is taken over, again in place of the version that named it. So nothing has to be told when a process dies.
+"""
+
+import json
+import os
+import random
+import threading
+import time
+
+from ._ddict import KeyLostError, LostError, TimeoutError
+
+_LOOK_S = 0.1, 0.25  # between two looks whether the holders live
+_LOOK_N = 16         # so many of them are asked for at most
+_SLICE_S = 0.25      # of waiting; between two, Ctrl-C is heard
+_ALIVE_S = 5         # a manager that does not say whether its client lives is asked again
+
+_lock = threading.Lock()
+_own = None  # the handle of all objects that were given none
+
+
+def _shared():
+    global _own
+    with _lock:
+        if _own is None or not _own.attached:
+            from . import attach
+            _own = attach()
+        return _own
+
+
+class Named:
+    """An object that all processes share that make one with its name."""
+
+    _kind = None
+
+    def __init__(self, name, d):
+        if not isinstance(name, (str, bytes, tuple)):
+            raise TypeError(f"a ddict.{type(self).__name__} is found by its name, a str, bytes or tuple, not {name!r}")
+        self.name, self._given = name, d
+        self._key = ("ddict." + self._kind, name)
+
+    @property
+    def _d(self):
+        return self._given if self._given is not None else _shared()
+
+    def _read(self):
+        """The version and what is there; 0 and None where nothing is."""
+        try:
+            with self._d.view(self._key) as view:
+                return view.version, json.loads(view.load())
+        except KeyError:
+            return 0, None
+
+    def _swap(self, version, state):
+        """Put state (None: nothing) in place of this version: the new version, or True, or False if something else is there, or nobody knows: read it then."""
+        try:
+            if state is not None:
+                return self._d._put_if(self._key, version, json.dumps(state, separators=(",", ":")))
+            return self._d._put_if(self._key, version)
+        except (LostError, KeyLostError):  # of its manager's end, or its node's; where the dictionary has ended reading raises, too
+            return False
+
+    def _me(self):
+        """A new holder"""
+        return [*self._d._self(), os.urandom(8).hex()]
+
+    def __repr__(self):
+        return f"<ddict.{type(self).__name__} {self.name!r}>"
+
+
+def seconds_of(blocking, timeout):
+    """The timeout of acquire(), None for the handle's; -1 means that, too, as it does nothing in threading"""
+    if not blocking and timeout is not None and timeout != -1:
+        raise ValueError("can't specify a timeout for a non-blocking call")
+    return 0 if not blocking else None if timeout is None or timeout == -1 else max(0, timeout)
+
+
+class Wait:
+    """One call that waits, at most seconds; None: as long as any call of the handle, and then it raises ddict.TimeoutError."""
+
+    def __init__(self, named, seconds):
+        self._named, self._raises = named, seconds is None
+        self._until = time.monotonic() + (named._d._seconds if seconds is None else seconds)
+        self._looked, self._gone = False, set()
+        self._rest()
+
+    def _rest(self):
+        self._look_at = time.monotonic() + random.uniform(*_LOOK_S)
+
+    def _left(self):
+        return self._until - time.monotonic()
+
+    def dead(self, holders, most=_LOOK_N):
+        """Those of the clients [node, number, ...] that are known to be dead. When it is time to look, which is also at the end of the call, most of them are
+        asked for: where many wait for many, all together see all."""
+        clients = {tuple(h[:2]) for h in holders}
+        if time.monotonic() >= self._look_at or (not self._looked and self._left() <= 0):
+            self._looked = True
+            asked = sorted(clients - self._gone)
+            self._gone.update(who for who in random.sample(asked, min(most, len(asked))) if not self._lives(*who))
+            self._rest()
+        return clients & self._gone
+
+    def _lives(self, node, number):
+        try:
+            return self._named._d._alive(node, number, max(0.05, min(_ALIVE_S, self._left())))
+        except (TimeoutError, LostError):  # nobody knows
+            return True
+
+    def is_over(self):
+        """Whether the time of the call is over"""
+        if self._left() > 0:
+            return False
+        if self._raises:
+            raise TimeoutError(f"{self._named!r}: not within {self._named._d._seconds:g} s")
+        return True
+
+    def go_on(self, version):
+        """Wait until the key has another version, or it is time to look at it again; False: the time of the call is over."""
+        if self.is_over():
+            return False
+        rest = max(0.001, min(self._left(), _SLICE_S, self._look_at - time.monotonic()))
+        try:
+            self._named._d._wait_change(self._named._key, version, rest)
+        except (LostError, KeyLostError):  # as in _swap()
+            pass
+        return True

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Barriers, events and counters, between processes of two nodes: also where one of them is killed."""
+
+import threading
+import time
+import unittest
+
+import ddict
+from holders import SOON_S, Process, Two
+
+
+class Conditions(Two):
+    def test_an_event(self):
+        a, b = ddict.Event("e", self.d), ddict.Event("e", self.far)
+        self.assertFalse(a.is_set())
+        self.assertIs(b.wait(0), False)
+        self.assertIs(b.wait(0.2), False)
+        timer = threading.Timer(0.3, a.set)
+        timer.start()
+        self.assertIs(b.wait(20), True)
+        self.assertTrue(a.is_set() and b.is_set() and a.wait() and a.wait(0))
+        b.clear()
+        b.clear()
+        self.assertFalse(a.is_set())
+        d = self.dictionary.attach(0, timeout=0.3)
+        with self.assertRaises(ddict.TimeoutError):
+            ddict.Event("e", d).wait()
+        d.detach()
+
+    def test_a_counter(self):
+        counter = ddict.Counter("c", self.d)
+        self.assertEqual(counter.value, 0)
+        self.assertEqual((counter.add(), counter.add(5), counter.add(-2)), (1, 6, 4))
+        processes = [Process(self, i % 2, "count", 300) for i in range(4)]
+        for p in processes:
+            self.assertEqual(p.process.wait(60), 0)
+        self.assertEqual(ddict.Counter("c", self.far).value, 1204)
+        counter.value = 7
+        self.assertEqual(counter.add(1), 8)
+
+
+class Barriers(Two):
+    def test_rounds(self):
+        processes = [Process(self, i % 2, "rounds", 10, 4, i) for i in range(4)]
+        for p in processes:
+            self.assertEqual(p.process.wait(120), 0)
+        for i in range(10):
+            self.assertEqual(sorted(self.d["index", i, p] for p in range(4)), [0, 1, 2, 3])
+        with self.assertRaises(ValueError):
+            ddict.Barrier("b", 5, d=self.d)
+
+    def test_a_killed_party_breaks_it(self):
+        """One that waits, and one that was to come; with its managers, too."""
+        for node, comes, managers in ((0, True, False), (1, True, False), (1, False, False), (0, False, True)):
+            others = [Process(self, i, "party", 4, True) for i in range(2)]
+            victim = Process(self, node, "party", 4, comes)
+            barrier = ddict.Barrier("b", 4, d=self.d)  # the fourth; it does not come, so they wait
+            for p in (*others, victim):
+                self.assertEqual(p.line(), "made")
+            time.sleep(0.5)
+            self.assertFalse(barrier.broken)
+            if managers:
+                self.kill_managers(node)
+            victim.kill()
+            began = time.monotonic()
+            self.assertEqual([p.line() for p in others], ["broken"] * 2)
+            self.assertLess(time.monotonic() - began, SOON_S)
+            self.assertTrue(barrier.broken)
+            with self.assertRaises(ddict.BrokenBarrierError):
+                barrier.wait()
+            del self.d["ddict.barrier", "b"]
+
+    def test_time_and_abort_and_reset(self):
+        a, b = (ddict.Barrier("t", 2, d=d) for d in (self.d, self.far))
+        self.assertEqual((a.parties, a.n_waiting, a.broken), (2, 0, False))
+        with self.assertRaises(ddict.BrokenBarrierError):
+            a.wait(0.2)
+        self.assertTrue(b.broken)
+        a.reset()
+        self.assertFalse(b.broken)
+
+        def waits(out):
+            try:
+                out.append(b.wait(20))
+            except ddict.BrokenBarrierError:
+                out.append("broken")
+        for end, want in ((a.abort, "broken"), (a.reset, "broken"), (lambda: self.assertEqual(a.wait(), 1), 0)):
+            out = []
+            a.reset()
+            thread = threading.Thread(target=waits, args=(out,))
+            thread.start()
+            while b.n_waiting == 0:
+                time.sleep(0.01)
+            end()
+            thread.join(20)
+            self.assertEqual(out, [want])
+        a.abort()
+        with self.assertRaises(ddict.BrokenBarrierError):
+            b.wait()
+
+    def test_an_action(self):
+        ran, out = [], []
+        barrier = ddict.Barrier("a", 3, lambda: ran.append(barrier.n_waiting), d=self.d)
+        threads = [threading.Thread(target=lambda: out.append(barrier.wait(20))) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(30)
+        self.assertEqual((ran, sorted(out)), ([3], [0, 1, 2]))
+
+        def fails():
+            raise ArithmeticError
+        barrier = ddict.Barrier("f", 1, fails, d=self.d)
+        with self.assertRaises(ArithmeticError):
+            barrier.wait()
+        self.assertTrue(barrier.broken)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks and semaphores between processes of two nodes: also while those that hold them are killed, and their managers with them."""
+
+import os
+import pickle
+import random
+import signal
+import statistics
+import threading
+import time
+import unittest
+
+import ddict
+from harness import Dictionary
+from holders import SOON_S, Process, Two, most_at_once, turns_of
+
+
+class Locks(Two):
+    def test_one_has_it(self):
+        a, b = ddict.Lock("l", self.d), ddict.Lock("l", self.far)
+        self.assertFalse(b.locked())
+        self.assertIs(a.acquire(), True)
+        self.assertTrue(a.locked() and b.locked())
+        self.assertIs(b.acquire(False), False)
+        self.assertIs(b.acquire(blocking=False), False)
+        began = time.monotonic()
+        self.assertIs(b.acquire(timeout=0.3), False)
+        self.assertTrue(0.29 < time.monotonic() - began < 5)
+        with self.assertRaises(RuntimeError):
+            b.release()
+        a.release()
+        with self.assertRaises(RuntimeError):
+            a.release()
+        with b as got:
+            self.assertIs(got, True)
+            self.assertIs(a.acquire(True, 0.05), False)
+        self.assertTrue(a.acquire(True, -1))
+        a.release()
+        with self.assertRaises(ValueError):
+            a.acquire(False, 1)
+        with self.assertRaises(TypeError):
+            ddict.Lock(5)
+        with ddict.Lock(("a", 1), self.d), ddict.Lock("other", self.d):  # names are names
+            pass
+
+    def test_the_time_of_the_handle(self):
+        d = self.dictionary.attach(1, timeout=0.4)
+        with ddict.Lock("l", self.d):
+            began = time.monotonic()
+            with self.assertRaises(ddict.TimeoutError):
+                ddict.Lock("l", d).acquire()
+            self.assertTrue(0.39 < time.monotonic() - began < 5)
+        d.detach()
+
+    def test_who_waits_hears_at_once(self):
+        """Not by looking from time to time, which is each 0.1 to 0.25 s."""
+        a, b, took = ddict.Lock("l", self.d), ddict.Lock("l", self.far), []
+        for _ in range(15):
+            a.acquire()
+            thread = threading.Thread(target=lambda: (b.acquire(), took.append(time.monotonic() - began)))
+            thread.start()
+            time.sleep(0.02)
+            began = time.monotonic()
+            a.release()
+            thread.join(30)
+            b.release()
+        self.assertLess(statistics.median(took), 0.05)
+
+    def test_threads(self):
+        lock, n = ddict.Lock("l", self.d), [0]
+
+        def add():
+            for _ in range(40):
+                with lock:
+                    now = n[0]
+                    time.sleep(0)
+                    n[0] = now + 1
+        threads = [threading.Thread(target=add) for _ in range(5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        self.assertEqual(n, [200])
+
+    def test_a_killed_process_gives_it_back(self):
+        for kind in ("Lock", "RLock", "Semaphore"):
+            for node in range(2):
+                holder = Process(self, node, "hold", kind, "h")
+                self.assertEqual(holder.line(), "held")
+                mine = getattr(ddict, kind)("h", d=self.d)
+                self.assertFalse(mine.acquire(timeout=0.6))
+                holder.kill()
+                self.assertTrue(mine.acquire(timeout=SOON_S), (kind, node))
+                mine.release()
+
+    def test_not_blocking_gets_it_from_a_dead_one_too(self):
+        holder = Process(self, 1, "hold", "Lock", "h")
+        self.assertEqual(holder.line(), "held")
+        holder.kill()
+        end = time.monotonic() + SOON_S
+        lock = ddict.Lock("h", self.d)
+        while lock.locked():
+            self.assertLess(time.monotonic(), end)
+        self.assertTrue(lock.acquire(False))
+        lock.release()
+
+    def test_killed_with_its_managers(self):
+        for node in range(2):
+            holder = Process(self, node, "hold", "Lock", "h")
+            self.assertEqual(holder.line(), "held")
+            self.kill_managers(node)
+            holder.kill()
+            lock = ddict.Lock("h", self.d)
+            self.assertTrue(lock.acquire(timeout=SOON_S))
+            lock.release()
+
+    def test_it_outlives_the_managers(self):
+        lock, other = ddict.Lock("h", self.d), ddict.Lock("h", self.far)
+        with lock:
+            self.kill_managers(0)
+            self.assertFalse(other.acquire(timeout=1))
+        self.assertTrue(other.acquire(timeout=SOON_S))
+        other.release()
+
+    def test_a_process_that_stands_still_keeps_it(self):
+        holder = Process(self, 1, "hold", "Lock", "h")
+        self.assertEqual(holder.line(), "held")
+        os.kill(holder.process.pid, signal.SIGSTOP)
+        self.assertFalse(ddict.Lock("h", self.d).acquire(timeout=1.5))
+        os.kill(holder.process.pid, signal.SIGCONT)
+        holder.go_on()
+        self.assertEqual(holder.line(), "released")
+        with ddict.Lock("h", self.d):
+            pass
+
+    def test_a_detached_handle_gives_it_back(self):
+        d = self.dictionary.attach(1)
+        ddict.Lock("h", d).acquire()
+        d.detach()
+        self.assertTrue(ddict.Lock("h", self.d).acquire(timeout=SOON_S))
+
+    def test_a_forked_child_does_not_hold_it(self):
+        lock = ddict.Lock("h", self.d)
+        lock.acquire()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                lock.release()
+            except RuntimeError:
+                code = 2 if lock.acquire(timeout=0.3) else 0
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+        self.assertFalse(ddict.Lock("h", self.far).acquire(timeout=0.5))
+        lock.release()
+
+    def test_again_by_the_thread_that_has_it(self):
+        a, b = ddict.RLock("r", self.d), ddict.RLock("r", self.far)
+        with a, a:
+            self.assertFalse(b.acquire(False))
+            refused = []
+            thread = threading.Thread(target=lambda: refused.append(a.acquire(False)))
+            thread.start()
+            thread.join()
+            self.assertEqual(refused, [False])
+        with b, self.assertRaises(RuntimeError):
+            a.release()
+        with ddict.Lock("r", self.d), a:  # another one
+            pass
+
+    def test_pickled(self):
+        with ddict.Lock("l", self.d) as _:
+            again = pickle.loads(pickle.dumps(ddict.Lock("l", self.d)))
+            self.assertFalse(again.acquire(False))
+            again._d.detach()
+        for it in (ddict.Semaphore("s", 3, self.d), ddict.Event("e", self.d), ddict.Counter("c", self.d), ddict.Barrier("p", 2, d=self.d), ddict.RLock("l", self.d)):
+            again = pickle.loads(pickle.dumps(it))
+            self.assertEqual((type(again), again.name), (type(it), it.name))
+            again._d.detach()
+
+    def kills(self, kind, args, seconds, managers=False):
+        """Five processes on two nodes take it, and are killed at random; others take their places. All turns."""
+        who, found, running, ends, last = 0, [], [], time.monotonic() + seconds, time.monotonic()
+        kills = 0  # and lost: of so many turns nobody knows how far they came
+        while True:
+            for p in [p for p in running if p.process.poll() is not None]:
+                self.assertEqual(p.process.returncode, 0)
+                running.remove(p)
+                at = p.kill()
+                kills += sum(line.startswith("lost") for line in p.said)
+                found += turns_of(p.said, at)
+            left = ends - time.monotonic()
+            if left <= 0:
+                break
+            while len(running) < 5:
+                running.append(Process(self, who % 2, "turns", kind, args, who, left + 1))
+                running[-1].listen()
+                who += 1
+            time.sleep(random.uniform(0.05, 0.4))
+            victim = random.choice(running)
+            if random.random() < 0.8 and any("in" in line for line in victim.said[-3:]):
+                running.remove(victim)
+                if managers and time.monotonic() - last > 6:
+                    last = time.monotonic()
+                    self.kill_managers(random.randrange(2))
+                at = victim.kill()
+                kills += 1 + sum(line.startswith("lost") for line in victim.said)
+                found += turns_of(victim.said, at)
+        for p in running:
+            self.assertEqual(p.process.wait(60), 0)
+            at = p.kill()
+            found += turns_of(p.said, at)
+            kills += sum(line.startswith("lost") for line in p.said)
+        self.assertGreater(kills, 3)
+        return found, kills
+
+    def check_one(self, kind, managers):
+        found, kills = self.kills(kind, ("k",), 14, managers)
+        self.assertEqual(most_at_once(found), 1)
+        done = sum(self.d[key] for key in self.d.keys(("done",)))
+        self.assertGreater(done, 20)
+        self.assertTrue(done <= self.d["count"] <= done + kills, (done, self.d["count"], kills))
+
+    def test_random_kills(self):
+        self.check_one("Lock", False)
+
+    def test_random_kills_with_managers(self):
+        self.check_one("Lock", True)
+
+    def test_random_kills_of_a_semaphore(self):
+        found, _ = self.kills("Semaphore", ("s", 3), 8)
+        self.assertTrue(2 <= most_at_once(found) <= 3, most_at_once(found))
+        end = time.monotonic() + SOON_S
+        with ddict.Semaphore("s", 3, self.d) as _, ddict.Semaphore("s", None, self.far), ddict.Semaphore("s", 3, self.far):
+            self.assertLess(time.monotonic(), end)
+
+
+class Semaphores(Two):
+    def test_so_many_have_it(self):
+        a, b = ddict.Semaphore("s", 3, self.d), ddict.Semaphore("s", None, self.far)
+        self.assertTrue(a.acquire() and b.acquire() and a.acquire())
+        self.assertEqual((a.value, b.get_value()), (0, 0))
+        self.assertFalse(b.acquire(False))
+        self.assertFalse(a.acquire(timeout=0.2))
+        a.release(2)
+        self.assertEqual(b.value, 2)
+        with self.assertRaises(ValueError):
+            a.release()
+        b.release()
+        with self.assertRaises(ValueError):
+            ddict.Semaphore("s", 4, self.d)
+        with self.assertRaises(ValueError):
+            ddict.Semaphore("none", None, self.d)
+        with self.assertRaises(ValueError):
+            ddict.Semaphore("s", 0, self.d)
+        with a, b:
+            self.assertEqual(a.value, 1)
+        self.assertEqual(a.value, 3)
+
+    def test_who_waits_hears_at_once(self):
+        a, b = ddict.Semaphore("s", 1, self.d), ddict.Semaphore("s", 1, self.far)
+        a.acquire()
+        timer = threading.Timer(0.3, a.release)
+        timer.start()
+        began = time.monotonic()
+        self.assertTrue(b.acquire(timeout=20))
+        self.assertGreater(time.monotonic() - began, 0.25)
+        b.release()
+
+
+class Lost(unittest.TestCase):
+    def test_a_lost_node_gives_it_back(self):
+        with Dictionary(managers=3, nodes=3, more=["--replicas", "2"]) as dictionary:
+            self.dictionary = dictionary
+            d = dictionary.attach(0, timeout=60)
+            holders = [Process(self, 2, "hold", "Lock", f"h{i}") for i in range(4)]  # by keys of all nodes
+            for p in holders:
+                self.assertEqual(p.line(), "held")
+            self.assertFalse(ddict.Lock("h0", d).acquire(timeout=0.5))
+            dictionary.lose(2)
+            for p in holders:
+                p.kill()
+            for i in range(4):
+                self.assertTrue(ddict.Lock(f"h{i}", d).acquire(timeout=60))
+            d.detach()
+
+
+if __name__ == "__main__":
+    unittest.main()
