@@ -87,6 +87,18 @@ def count(n):
         counter.add()
 
 
+def work(who):
+    """Take values, and say which; the last one of each process is never done."""
+    d = ddict.attach()
+    q = ddict.JoinableQueue("q", d=d)
+    while (value := q.get(timeout=30)) is not None:
+        time.sleep(random.random() * 0.005)
+        d["did", value] = who
+        q.task_done()
+    say("stuck")
+    sys.stdin.readline()
+
+
 class Process:
     def __init__(self, test, node, what, *args):
         code = f"import holders\nholders.{what}(*{args!r})"

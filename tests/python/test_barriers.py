@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Barriers, events and counters, between processes of two nodes: also where one of them is killed."""
+"""Barriers, events, counters and the tasks of a queue, between processes of two nodes: also where one of them is killed."""
 
+import pickle
+import queue
 import threading
 import time
 import unittest
@@ -114,6 +116,54 @@ class Barriers(Two):
         with self.assertRaises(ArithmeticError):
             barrier.wait()
         self.assertTrue(barrier.broken)
+
+
+class Tasks(Two):
+    def test_join(self):
+        q, far = ddict.JoinableQueue("q", d=self.d), ddict.JoinableQueue("q", d=self.far)
+        q.join()
+        with self.assertRaises(ValueError):
+            q.task_done()
+        q.put(1)
+        with self.assertRaises(ddict.TimeoutError):
+            q.join(0.2)
+        self.assertEqual(far.get(timeout=5), 1)
+        with self.assertRaises(ddict.TimeoutError):
+            q.join(0.2)
+        timer = threading.Timer(0.3, far.task_done)
+        timer.start()
+        q.join(20)
+        timer.join()
+        with self.assertRaises(ValueError):
+            far.task_done()
+        with self.assertRaises(queue.Empty):
+            q.get(False)
+        began = time.monotonic()
+        with self.assertRaises(queue.Empty):
+            q.get(timeout=0.3)
+        self.assertGreater(time.monotonic() - began, 0.29)
+        q.join(20)
+        again = pickle.loads(pickle.dumps(q))
+        self.assertIs(type(again), ddict.JoinableQueue)
+
+    def test_all_is_done(self):
+        """By processes that wait, of two nodes; join() does not return before, and not never, though they die with what they have."""
+        workers = [Process(self, i % 2, "work", i) for i in range(4)]
+        q = ddict.JoinableQueue("q", d=self.d)
+        for burst in range(5):
+            for i in range(40):
+                q.put((burst, i))
+            q.join(60)
+            self.assertTrue(all(("did", (burst, i)) in self.d for i in range(40)))
+        for _ in workers:
+            q.put(None)
+        self.assertEqual([p.line() for p in workers], ["stuck"] * 4)
+        with self.assertRaises(ddict.TimeoutError):
+            q.join(0.5)
+        for p in workers:
+            p.kill()
+        q.join(SOON_S)
+        self.assertEqual(self.d["ddict.tasks", "q"], "[]")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from ._future import Future
 from ._locks import Lock, RLock, Semaphore
 from ._manager import Manager
 from ._map import MapError, filter_items as _filter_items, map_items as _map_items
-from ._queue import Queue
+from ._queue import JoinableQueue, Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
                      RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes, NotIntError)
@@ -39,7 +39,7 @@ __all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "
            "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "up"]
-__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "KeyEvent", "Lock", "RLock", "Semaphore"]
+__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "JoinableQueue", "KeyEvent", "Lock", "RLock", "Semaphore"]
 
 _ABSENT = object()
 _RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py

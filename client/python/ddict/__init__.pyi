@@ -175,6 +175,10 @@ class Barrier:
     @property
     def broken(self) -> bool: ...
 
+class JoinableQueue(Queue):
+    def task_done(self) -> None: ...
+    def join(self, timeout: Optional[float] = None) -> None: ...
+
 class KeyEvent:
     kind: str
     key: Key

@@ -3,8 +3,10 @@
 
 import operator
 import queue as _queue
+import time
 
-from ._ddict import KeyLostError
+from ._ddict import KeyLostError, TimeoutError
+from ._holders import Named, Wait
 
 
 class Queue:
@@ -103,14 +105,104 @@ class Queue:
         return True
 
     def __reduce__(self):
-        return _again, (self.name, self._asked, self._given)
+        return _again, (type(self), self.name, self._asked, self._given)
 
     def __repr__(self):
         return f"<ddict.Queue {self.name!r}>"
 
 
-def _again(name, asked, d):
+class _Tasks(Named):
+    """The processes that take values of a joinable queue: a list of clients, and for each the number of values that it has taken, or is about to."""
+
+    _kind = "tasks"
+
+    def __init__(self, name, d):
+        super().__init__(name, d)
+        self._own = None
+
+    def _count_key(self, client):
+        return (*self._key, *client)
+
+    def add(self, n):
+        """Add n to what this process has taken; the sum."""
+        own = list(self._d._self())
+        if self._own != own:
+            version, there = self._read()
+            while own not in (there or []) and not self._swap(version, [*(there or []), own]):
+                version, there = self._read()
+            self._own = own
+        return self._d.add(self._count_key(own), n)
+
+    def busy(self):
+        """The processes that have taken something"""
+        return [client for client in self._read()[1] or [] if self._d.get(self._count_key(client), 0) > 0]
+
+    def forget(self, gone):
+        """These are dead, and what they had taken is gone with them."""
+        version, there = self._read()
+        if self._swap(version, [client for client in there or [] if tuple(client) not in gone]):
+            for client in gone:
+                self._d.pop(self._count_key(client), None)
+
+
+class JoinableQueue(Queue):
+    """JoinableQueue(name, maxsize=0, d=None)
+
+    A Queue with task_done() and join(), as multiprocessing.JoinableQueue. What a process has taken that dies before its task_done() is gone with it: join() does not
+    wait for it. All processes that take values of the queue have to make it a JoinableQueue; each get() and task_done() costs one more question to a manager.
+    """
+
+    def _set(self, name, asked, d):
+        super()._set(name, asked, d)
+        self._taken = None
+
+    @property
+    def _tasks(self):
+        if self._taken is None:
+            self._taken = _Tasks(self.name, self._d)
+        return self._taken
+
+    def get(self, block=True, timeout=None):
+        """get(block=True, timeout=None) -- as Queue.get(); task_done() says that the value needs nothing more"""
+        until = None if timeout is None else time.monotonic() + timeout
+        while True:
+            self._tasks.add(1)  # before it is taken: join() may look in between
+            try:
+                return super().get(False)
+            except BaseException as e:
+                self._tasks.add(-1)
+                left = 0 if not block else 0.5 if until is None else until - time.monotonic()
+                if not isinstance(e, _queue.Empty) or left <= 0:
+                    raise
+            self._d._wait_change(self._key, 0, min(left, 0.5))
+
+    def task_done(self):
+        """task_done() -- a value that this process took needs nothing more; ValueError if there is none"""
+        if self._tasks.add(-1) < 0:
+            self._tasks.add(1)
+            raise ValueError("task_done() called too many times")
+
+    def join(self, timeout=None):
+        """join(timeout=None) -- wait until every value that was put is taken and done; ddict.TimeoutError after timeout seconds, None: the handle's"""
+        wait = Wait(self._tasks, self._d._seconds if timeout is None else timeout)
+        while True:
+            busy = None if self.qsize() else self._tasks.busy()  # in this order
+            if not busy and busy is not None:
+                return
+            gone = wait.dead(busy or [], len(busy or []))
+            if gone:
+                self._tasks.forget(gone)
+            elif wait.is_over():
+                raise TimeoutError(f"{self!r}: values are left")
+            else:
+                time.sleep(0.02)
+
+    def __repr__(self):
+        return f"<ddict.JoinableQueue {self.name!r}>"
+
+
+def _again(cls, name, asked, d):
     """Make a Queue that was pickled; it attaches at its first use."""
-    q = Queue.__new__(Queue)
+    q = cls.__new__(cls)
     q._set(name, asked, d)
     return q
