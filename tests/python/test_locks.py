@@ -286,5 +286,31 @@ class Lost(unittest.TestCase):
             d.detach()
 
 
+    def test_a_change_on_its_way_to_the_second_copy(self):
+        """Its client is dead, but not gone as long as that may still be made."""
+        with Dictionary(managers=2, nodes=2, more=["--replicas", "2"]) as dictionary:
+            self.dictionary = dictionary
+            d = dictionary.attach(0, timeout=60)
+            key = next(k for k in range(99) if d.owner(k) == 0)
+            with open(f"/proc/{dictionary.nodes[1].process.pid}/task/{dictionary.nodes[1].process.pid}/children") as f:
+                copy = next(pid for pid in map(int, f.read().split()) if ":0s" in open(f"/proc/{pid}/comm").read())
+            client = Process(self, 0, "put", key)
+            who = tuple(map(int, client.line().split()))
+            os.kill(copy, signal.SIGSTOP)
+            client.go_on()
+            time.sleep(0.5)
+            client.kill()
+            for _ in range(100):
+                self.assertTrue(d._alive(*who, 10))
+                time.sleep(0.01)
+            self.assertNotIn(key, d)
+            os.kill(copy, signal.SIGCONT)
+            end = time.monotonic() + SOON_S
+            while d._alive(*who, 10):
+                self.assertLess(time.monotonic(), end)
+            self.assertEqual(d[key], "late")
+            d.detach()
+
+
 if __name__ == "__main__":
     unittest.main()
