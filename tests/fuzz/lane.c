@@ -143,6 +143,8 @@ static void record_write(struct client *c, struct fuzz_input *in) {
         q.len = (uint32_t)number_take(in, 1);
     if (how & 64)
         q.rewind = fuzz_byte(in);
+    if (how & 128)
+        q.rule = fuzz_byte(in);
     memcpy(record, &q, sizeof q);
     bytes_write(c, record, sizeof record);
     __atomic_store_n(c->lane.sq.tail, *c->lane.sq.tail + lane_round(q.len & 0xffff),

@@ -209,6 +209,13 @@ def lane():
     seed("lane", "head", put + get + run + b"\x03" + struct.pack("<Q", 1 << 40) + get + run)
     seed("lane", "leases", put + b"\x04" + struct.pack("<QQ", 0, 0xffffffff) + b"\x04" + struct.pack("<QQ", 1, 1 << 20) + run)
     seed("lane", "length", op(GET, how=32, key=3, payload=b"key") + b"\xff" * 8 + run)
+    def ruled(rule, *a, how=0, **kw):
+        return op(*a, how=how | 128, **kw) + bytes([rule])
+
+    by, add = 1, 2
+    count = ruled(add, PUT, key=1, aux=200, payload=b"n") * 3 + run
+    seed("lane", "rules", count + ruled(by, PUT, how=8, key=1, value=1, version=3, payload=b"nx") + ruled(by, PUT, key=1, value=1, payload=b"mx") + run + ruled(by, 6, key=1, version=5, payload=b"n") +
+         ruled(by, 5, flags=WAIT, how=4, key=1, aux=1 << 30, version=4, payload=b"n") + count + ruled(add, PUT, how=4, key=1, aux=(1 << 63) - 1, payload=b"n") + run + ruled(add, PUT, key=1, payload=b"m") + run + read)
     seed("lane", "padding", op(1, payload=b"") + run)
 
 
