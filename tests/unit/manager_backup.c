@@ -513,7 +513,7 @@ static void proxy_ask(struct msg r, const char *key, const char *value) {
     unsigned messages = proxy.messages;
     r.key_len = (uint32_t)strlen(key);
     r.val_len = value ? strlen(value) : r.type == MSG_POP || r.type == MSG_GET ? 1 << 20 : 0;
-    r.version = r.type == MSG_POP ? 1 << 20 : 0;
+    r.version = r.type == MSG_POP ? 1 << 20 : r.version;
     memcpy(bytes, key, r.key_len);
     memcpy(bytes + r.key_len, value ? value : "", value ? r.val_len : 0);
     ck_assert_int_eq(
@@ -853,6 +853,43 @@ START_TEST(who_waits_for_a_lost_key_can_give_up) {
 }
 END_TEST
 
+static struct msg ruled(struct msg r, enum key_rule rule, uint64_t n) {
+    r.rule = (uint8_t)rule;
+    r.tag = 5;
+    *(rule == RULE_ADD ? &r.aux : &r.version) = n;
+    return r;
+}
+
+START_TEST(what_depends_on_a_key_waits_until_it_is_known) {
+    struct msg forty = asked(MSG_PUT, 2);
+    forty.tag = 5;
+    began_anew(OWNER_REFILLING);
+    ask_held(ruled(asked(MSG_PUT, 1), RULE_ADD, 2), key_next(0), "");
+    put_send(forty, key_next(0), "40");
+    UNTIL(proxy.messages == 2);
+    ck_assert(proxy.last.id == id_of(1, 1) && proxy.last.status == 0 && proxy.last.version == 42);
+    ck_assert(is_there(key_next(0), "42"));
+    uint64_t before_all = used_then();
+    ask_held(ruled(asked(MSG_PUT, 3), RULE_IF, 7), key_next(1), "value");
+    ask_held(ruled(asked(MSG_PUT, 4), RULE_ADD, 7), key_next(2), "");
+    ask_held(ruled(asked(MSG_DEL, 5), RULE_IF, 7), key_next(3), NULL);
+    anew_send(4, OWNER_REFILLED);
+    UNTIL(proxy.messages == 3);
+    ck_assert_int_eq(proxy.last.status, DDICT_EKEYLOST);
+    ck_assert_uint_eq(used(), before_all);
+    for (unsigned n = 1; n < 4; n++) {
+        ck_assert(is_there(key_next(n), NULL));
+        proxy_ask(ruled(asked(MSG_PUT, 10 + n), n == 2 ? RULE_ADD : RULE_IF, 7), key_next(n), "");
+        ck_assert_int_eq(proxy.last.status, DDICT_EKEYLOST);
+    }
+    proxy_ask(ruled(asked(MSG_PUT, 20), RULE_IF, 0), key_next(1), "value"); /* as NEW */
+    ck_assert(proxy.last.status == 0 && is_there(key_next(1), "value"));
+    proxy_ask(asked(MSG_DEL, 21), key_next(1), NULL);
+    proxy_ask(ruled(asked(MSG_PUT, 22), RULE_ADD, 3), key_next(1), ""); /* known not to be there */
+    ck_assert(proxy.last.status == 0 && proxy.last.version == 3);
+}
+END_TEST
+
 START_TEST(a_later_life_knows_that_keys_were_lost) {
     began_anew(OWNER_REFILLED);
     proxy_ask(asked(MSG_PUT, 1), key_next(0), "value");
@@ -1141,27 +1178,30 @@ START_TEST(a_copy_of_keys_that_began_anew_once_is_as_any) {
 }
 END_TEST
 
-UNIT_MAIN_WITH(
-    "manager_backup", before, after, changes_are_carried_out_in_order_and_acknowledged,
-    many_changes_have_few_acknowledgements, versions_stay_above_those_of_the_primary,
-    a_value_in_pieces_is_there_with_its_last,
-    what_may_have_been_carried_out_is_judged_by_the_number_of_values,
-    the_beginning_of_a_value_is_freed_with_its_connection,
-    an_older_connection_of_the_primary_comes_too_late, only_its_primary_is_heard,
-    what_breaks_the_rules_ends_the_connection,
-    an_epoch_that_is_newer_waits_for_the_map_and_an_older_one_is_refused,
-    a_backup_that_was_dropped_ends_the_connection, without_room_it_says_so_and_drops_the_rest,
-    with_a_spill_it_waits_for_room, when_promoted_it_serves_and_answers_from_results,
-    without_a_lease_nothing_is_taken, a_later_life_goes_on_where_the_one_before_was,
-    a_death_between_a_change_and_its_result_loses_neither,
-    a_later_life_of_a_primary_is_told_by_the_map_before_it_serves,
-    a_key_that_may_be_read_again_is_waited_for, what_was_not_read_again_is_lost,
-    who_has_no_more_time_is_told_that_the_key_may_be_lost, who_waits_for_a_lost_key_can_give_up,
-    a_later_life_knows_that_keys_were_lost, a_new_key_waits_for_what_is_read_again,
-    what_is_read_again_is_taken_as_long_as_it_is_wanted, a_value_of_the_spill_waits_as_any,
-    a_clear_is_known_before_it_is_made, after_a_clear_nothing_is_read_again,
-    without_refill_what_was_loaded_is_as_any, what_was_loaded_is_removed_when_all_is_read,
-    a_frozen_dictionary_takes_what_is_read_again_and_no_more,
-    a_freeze_does_not_wait_for_values_that_are_read_again, an_old_copy_is_not_what_keys_begin_with,
-    a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has,
-    a_copy_of_keys_that_began_anew_once_is_as_any)
+UNIT_MAIN_WITH("manager_backup", before, after, changes_are_carried_out_in_order_and_acknowledged,
+               many_changes_have_few_acknowledgements, versions_stay_above_those_of_the_primary,
+               a_value_in_pieces_is_there_with_its_last,
+               what_may_have_been_carried_out_is_judged_by_the_number_of_values,
+               the_beginning_of_a_value_is_freed_with_its_connection,
+               an_older_connection_of_the_primary_comes_too_late, only_its_primary_is_heard,
+               what_breaks_the_rules_ends_the_connection,
+               an_epoch_that_is_newer_waits_for_the_map_and_an_older_one_is_refused,
+               a_backup_that_was_dropped_ends_the_connection,
+               without_room_it_says_so_and_drops_the_rest, with_a_spill_it_waits_for_room,
+               when_promoted_it_serves_and_answers_from_results, without_a_lease_nothing_is_taken,
+               a_later_life_goes_on_where_the_one_before_was,
+               a_death_between_a_change_and_its_result_loses_neither,
+               a_later_life_of_a_primary_is_told_by_the_map_before_it_serves,
+               a_key_that_may_be_read_again_is_waited_for, what_was_not_read_again_is_lost,
+               who_has_no_more_time_is_told_that_the_key_may_be_lost,
+               who_waits_for_a_lost_key_can_give_up, what_depends_on_a_key_waits_until_it_is_known,
+               a_later_life_knows_that_keys_were_lost, a_new_key_waits_for_what_is_read_again,
+               what_is_read_again_is_taken_as_long_as_it_is_wanted,
+               a_value_of_the_spill_waits_as_any, a_clear_is_known_before_it_is_made,
+               after_a_clear_nothing_is_read_again, without_refill_what_was_loaded_is_as_any,
+               what_was_loaded_is_removed_when_all_is_read,
+               a_frozen_dictionary_takes_what_is_read_again_and_no_more,
+               a_freeze_does_not_wait_for_values_that_are_read_again,
+               an_old_copy_is_not_what_keys_begin_with,
+               a_copy_that_takes_over_while_sources_are_read_keeps_what_it_has,
+               a_copy_of_keys_that_began_anew_once_is_as_any)
