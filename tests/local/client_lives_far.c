@@ -440,7 +440,7 @@ START_TEST(a_change_that_was_begun_is_made) {
 END_TEST
 
 START_TEST(a_change_that_was_made_is_answered) {
-    once_dies("changed:73");
+    once_dies("changed:11");
 }
 END_TEST
 
