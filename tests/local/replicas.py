@@ -651,6 +651,33 @@ def figures_and_record_know_of_the_loss():
         check(sorted(keys) == [0, 1, 2] and sum(n or 0 for n in keys.values()) == 60, "a report of %r" % report["managers"])
 
 
+def hidden_directed_and_tagged_keys_outlive_a_loss():
+    """The backup counts hidden keys apart as its primary did, and serves what was directed to it."""
+    command = lambda node, *words: subprocess.run([os.path.join(BUILD, "ddict"), *words], env=d.env(node), stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    with Replicated(nodes=3) as d:
+        d.run("fill", "k", 60, 100)
+        directed = ["\\x00ddict.at/\\x01\\x00\\x00\\x00key%d" % i for i in range(4)]
+        for i, key in enumerate(directed):
+            command(i % 3, "put", "--raw-key", key, "at 1")
+            command(i % 3, "put", "{tag}/%d" % i, "tagged")
+            command(i % 3, "put", "ddict.x%d" % i, "hidden")
+        managers = {k["manager"] for k in json.loads(command(0, "ls", "--json", "--prefix={tag}"))}
+        check(len(managers) == 1, "a tag is on managers %r" % managers)
+        at_one = d.stats()[1]["hidden_keys"]
+        check(at_one >= 4 and sum(s["hidden_keys"] for s in d.stats().values()) == 8, "%r hidden keys" % at_one)
+        d.lose(1)
+        d.wait_promoted(1)
+        for node in d.left():
+            for i, key in enumerate(directed):
+                check(command(node, "get", "--raw-key", key) == "at 1", "a directed key on node %d" % node)
+                check(command(node, "get", "{tag}/%d" % i) == "tagged" and command(node, "get", "ddict.x%d" % i) == "hidden", "keys on node %d" % node)
+            check((len(command(node, "ls").splitlines()), len(command(node, "ls", "-a").splitlines())) == (64, 72), "keys of node %d" % node)
+        stats = d.stats(2)
+        check(stats[1]["hidden_keys"] == at_one and sum(s["num_keys"] for s in stats.values()) == 72, "figures %r" % stats)
+        check(d.ask(2).call("len")[0] == 64, "len")
+        d.end()
+
+
 def the_record_and_report_tell_of_the_loss_once():
     with tempfile.TemporaryDirectory(prefix="ddict-replicas-", dir=BUILD) as folder:
         log = os.path.join(folder, "log")
@@ -682,4 +709,4 @@ if __name__ == "__main__":
           the_node_of_a_new_shadow_is_lost_while_it_is_filled, a_node_without_keys_is_lost_and_nobody_waits_for_it, a_primary_is_killed_while_its_new_backup_is_filled, a_backup_that_is_lost_for_good_is_made_again,
           a_node_without_room_gets_no_new_shadow, a_manager_that_dies_too_often_takes_its_node_along,
           who_took_the_place_dies_too_often_and_another_takes_it, a_frozen_dictionary_gets_new_copies, a_loss_before_the_next_copy_is_whole_ends_it, a_loss_of_node_0_ends_two_nodes, a_frozen_dictionary_outlives_a_loss, clear_and_keys_work_after_a_loss,
-          figures_and_record_know_of_the_loss, the_record_and_report_tell_of_the_loss_once], limit=180, at_once=3)
+          figures_and_record_know_of_the_loss, hidden_directed_and_tagged_keys_outlive_a_loss, the_record_and_report_tell_of_the_loss_once], limit=180, at_once=3)
