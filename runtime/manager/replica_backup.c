@@ -254,6 +254,12 @@ static int repl_value(struct replica_in *in, const struct msg *r, const uint8_t 
     return value_filled(in);
 }
 
+/* The primary has removed it, and this one has not got it yet. Versions go on in step, so that a later
+ * one here is never lower than there (PROTOCOL 2, Rules). */
+static void removed_there(struct store *s) {
+    store_version_reach(s, store_header(s)->version + 1);
+}
+
 static int repl_pop(struct replica_in *in, const struct msg *r, const uint8_t *key) {
     struct store *s = in->b->m->store;
     struct store_ref ref, next;
@@ -264,7 +270,9 @@ static int repl_pop(struct replica_in *in, const struct msg *r, const uint8_t *k
     if (e < 0 && !later)
         return e;
     change_done(in, r, 0, later ? NULL : &ref);
-    if (!later)
+    if (later)
+        removed_there(s);
+    else
         store_unpin(s, ref.off);
     return TAKE_DONE;
 }
@@ -273,6 +281,8 @@ static int repl_del(struct replica_in *in, const struct msg *r, const uint8_t *k
     struct store *s = in->b->m->store;
     struct store_queue q;
     int e = store_remove(s, key, r->key_len, NULL);
+    if (e == DDICT_ENOKEY)
+        removed_there(s);
     /* of a key whose values were not copied yet its limit may be here */
     if (e == DDICT_ENOKEY && store_queue_look(s, key, r->key_len, key_hash(key, r->key_len), &q))
         e = store_queue_limit(s, key, r->key_len, 0);
