@@ -118,6 +118,45 @@ class Barriers(Two):
         self.assertTrue(barrier.broken)
 
 
+    def waiter(self, barrier):
+        """A thread that waits, and what comes of it"""
+        out = []
+
+        def waits():
+            try:
+                out.append(barrier.wait(30))
+            except BaseException as e:
+                out.append(type(e))
+        thread = threading.Thread(target=waits)
+        thread.start()
+        return thread, out
+
+    def test_who_clears_breaks_it(self):
+        """Who waits does not go on, though its round is not there any more."""
+        for again in (None, 3, 2):
+            barrier = ddict.Barrier("b", 3, d=self.d)
+            waiters = [self.waiter(barrier) for _ in range(2)]
+            while barrier.n_waiting < 2:
+                time.sleep(0.01)
+            self.d.clear()
+            if again:
+                ddict.Barrier("b", again, d=self.far)
+            for thread, out in waiters:
+                thread.join(20)
+                self.assertEqual(out, [ddict.BrokenBarrierError])
+            self.d.clear()
+
+    def test_who_clears_during_the_action_breaks_it(self):
+        barrier = ddict.Barrier("b", 2, self.d.clear, d=self.d)
+        thread, out = self.waiter(ddict.Barrier("b", 2, d=self.far))
+        while barrier.n_waiting < 1:
+            time.sleep(0.01)
+        with self.assertRaises(ddict.BrokenBarrierError):
+            barrier.wait(30)
+        thread.join(20)
+        self.assertEqual(out, [ddict.BrokenBarrierError])
+
+
 class Tasks(Two):
     def test_join(self):
         q, far = ddict.JoinableQueue("q", d=self.d), ddict.JoinableQueue("q", d=self.far)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Barriers between the processes of a job."""
 
+import os
 from collections import Counter
 from threading import BrokenBarrierError
 
@@ -32,11 +33,14 @@ class Barrier(Named):
             if self._swap(version, {**there, "members": [*there["members"], own]}):
                 break
 
-    def _there(self):
-        """The version and what is there: round, the rounds that broke, who waits in this one, who waited in the last one, and who takes part."""
+    def _there(self, turn=None):
+        """The version and what is there: id, round, the rounds that broke, who waits in this one, who waited in the last one, and who takes part. turn: (id, round)
+        of who waits; BrokenBarrierError if that barrier is not there any more, as after clear()."""
         version, there = self._read()
+        if turn is not None and (there is None or there["id"] != turn[0]):
+            raise BrokenBarrierError
         if there is None:
-            there = {"parties": self._parties, "round": 0, "broke": [], "waits": [], "last": [], "members": []}
+            there = {"id": os.urandom(8).hex(), "parties": self._parties, "round": 0, "broke": [], "waits": [], "last": [], "members": []}
         if there["parties"] != self._parties:
             raise ValueError(f"{self!r} is for {there['parties']} parties, not {self._parties}")
         return version, there
@@ -47,49 +51,60 @@ class Barrier(Named):
         return {**there, "round": there["round"] + 1, "waits": [], "last": there["waits"], "members": [h[:2] for h in there["waits"]]}
 
     @staticmethod
+    def _broken(there):
+        """What is there when the round has broken"""
+        return {**there, "broke": [*there["broke"][-_KEPT:], there["round"]]}
+
+    @staticmethod
     def _is_broken(there):
         return there["round"] in there["broke"]
 
     def _end(self, turn, change):
         """Change what is there as long as this round is not over."""
         while True:
-            version, there = self._there()
-            if there["round"] != turn or self._is_broken(there) or self._swap(version, change(there)):
+            version, there = self._there(turn)
+            if there["round"] != turn[1] or self._is_broken(there) or self._swap(version, change(there)):
                 return
 
-    def _break(self, turn):
-        self._end(turn, lambda there: {**there, "broke": [*there["broke"][-_KEPT:], turn]})
+    def _leave(self, me):
+        """Break the round in which this one waits: it does not any more."""
+        while True:
+            version, there = self._read()
+            if there is None or me not in there["waits"] or self._is_broken(there) or self._swap(version, self._broken(there)):
+                return
 
     def wait(self, timeout=None):
         """wait(timeout=None) -- wait until all parties do: the number of this one, 0 to parties - 1. threading.BrokenBarrierError if the barrier breaks, as it does
-        when timeout seconds are over"""
+        when timeout seconds are over, and when its key is removed, as by clear()"""
         seconds = self._timeout if timeout is None else timeout
         wait, me = Wait(self, self._d._seconds if seconds is None else max(0, seconds)), self._me()
-        while True:  # come in
-            version, there = self._there()
-            if me in there["last"]:  # nobody knew that it was in, and the others came
-                return there["last"].index(me)
-            if me in there["waits"] or self._is_broken(there):
-                break
-            if len(there["waits"]) < self._parties:
-                if self._swap(version, {**there, "waits": [*there["waits"], me]}):
-                    there["waits"].append(me)
-                    break
-            elif self._is_lost(wait, there) or not wait.go_on(version):  # the round before is not over
-                self._break(there["round"])
-        if self._is_broken(there):
-            raise BrokenBarrierError
-        turn, index = there["round"], there["waits"].index(me)
         try:
-            if len(there["waits"]) == self._parties and index == self._parties - 1:
-                self._finish(turn)
-            self._stay(wait, turn)
-        except BrokenBarrierError:
-            raise
+            turn, index = self._come_in(wait, me)
+            if turn is not None:
+                if index == self._parties - 1:
+                    self._finish(turn)
+                self._stay(wait, turn)
         except BaseException:  # of the action, or Ctrl-C: it would count as one that waits
-            self._break(turn)
+            self._leave(me)
             raise
         return index
+
+    def _come_in(self, wait, me):
+        """The turn in which this one waits, None: it is over already; and its number"""
+        while True:
+            version, there = self._there()
+            if me in there["last"]:  # nobody knew that it was in, and the others came
+                return None, there["last"].index(me)
+            if self._is_broken(there):
+                raise BrokenBarrierError
+            turn = there["id"], there["round"]
+            if me in there["waits"]:
+                return turn, there["waits"].index(me)
+            if len(there["waits"]) < self._parties:
+                if self._swap(version, {**there, "waits": [*there["waits"], me]}):
+                    return turn, len(there["waits"])
+            elif self._is_lost(wait, there) or not wait.go_on(version):  # the round before is not over
+                self._end(turn, self._broken)
 
     def _finish(self, turn):
         if self._action:
@@ -99,13 +114,13 @@ class Barrier(Named):
     def _stay(self, wait, turn):
         """Wait until the round is over."""
         while True:
-            version, there = self._there()
-            if turn in there["broke"]:
+            version, there = self._there(turn)
+            if turn[1] in there["broke"]:
                 raise BrokenBarrierError
-            if there["round"] != turn:
+            if there["round"] != turn[1]:
                 return
             if self._is_lost(wait, there) or not wait.go_on(version):
-                self._break(turn)
+                self._end(turn, self._broken)
 
     def _is_lost(self, wait, there):
         """Whether one of those is dead without whom the round does not end."""
@@ -129,10 +144,8 @@ class Barrier(Named):
     def abort(self):
         """abort() -- break it: who waits, or does later, gets BrokenBarrierError until reset()"""
         while True:
-            turn = self._there()[1]["round"]
-            self._break(turn)
-            there = self._there()[1]
-            if there["round"] == turn and self._is_broken(there):
+            version, there = self._there()
+            if self._is_broken(there) or self._swap(version, self._broken(there)):
                 return
 
     @property
