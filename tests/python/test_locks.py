@@ -9,9 +9,11 @@ import statistics
 import threading
 import time
 import unittest
+from unittest import mock
 
 import ddict
-from harness import Dictionary
+from ddict import _holders
+from harness import Dictionary, python
 from holders import SOON_S, Process, Two, most_at_once, turns_of
 
 
@@ -310,6 +312,66 @@ class Lost(unittest.TestCase):
                 self.assertLess(time.monotonic(), end)
             self.assertEqual(d[key], "late")
             d.detach()
+
+
+class Own(unittest.TestCase):
+    """The handle of those that are given none"""
+
+    def setUp(self):
+        patched = mock.patch.dict(os.environ)
+        patched.start()
+        self.addCleanup(patched.stop)
+        for name in ("DDICT_NAME", "DDICT_NODE"):
+            os.environ.pop(name, None)
+
+    def test_it_ends_with_its_dictionary(self):
+        for _ in range(2):
+            ddict.up(mem="32M", drain_ms=60000)
+            self.assertTrue(ddict.Lock("a").acquire(timeout=20))
+            began = time.monotonic()
+            ddict.down()
+            self.assertLess(time.monotonic() - began, 30)
+
+    def test_it_is_of_the_dictionary_that_the_environment_names(self):
+        key = "ddict.lock", "a"
+        with ddict.up(mem="32M") as one:
+            a = ddict.Lock("a")
+            a.acquire()
+            with ddict.up(mem="32M") as two, ddict.Lock("a") as got:
+                self.assertTrue(got)
+                self.assertTrue(key in one and key in two)
+                a.release()  # where it was taken
+                self.assertTrue(key not in one and key in two)
+            with ddict.Lock("a"):
+                self.assertIn(key, one)
+
+    def test_a_fork_while_another_thread_asks_for_it(self):
+        with ddict.up(mem="32M"):
+            with _holders._lock:
+                pid = os.fork()
+                if pid == 0:
+                    code = 1
+                    try:
+                        signal.alarm(20)
+                        code = 0 if ddict.Lock("a").acquire(timeout=10) else 2
+                    finally:
+                        os._exit(code)
+            self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def test_its_dictionary_was_ended_by_another_process(self):
+        name = f"own{os.getpid()}"
+        for _ in range(2):
+            with ddict.up(name, mem="32M", drain_ms=500, keep=True) as d:
+                lock = ddict.Lock("a")
+                self.assertTrue(lock.acquire(timeout=20))
+                ends = python("import ddict, sys; ddict.down(sys.argv[1])", name)
+                self.assertEqual(ends.wait(60), 0)
+                with self.assertRaises((ddict.GoneError, ddict.LostError)):
+                    while True:
+                        d["a"] = 1
+                        time.sleep(0.01)
+            with self.assertRaises(ddict.Error):  # it stays with its own
+                lock.acquire(timeout=1)
 
 
 if __name__ == "__main__":

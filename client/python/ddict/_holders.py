@@ -12,7 +12,7 @@ import random
 import threading
 import time
 
-from ._ddict import KeyLostError, LostError, TimeoutError
+from ._ddict import GoneError, KeyLostError, LostError, TimeoutError
 
 _LOOK_S = 0.1, 0.25  # between two looks whether the holders live
 _LOOK_N = 16         # so many of them are asked for at most
@@ -20,16 +20,48 @@ _SLICE_S = 0.25      # of waiting; between two, Ctrl-C is heard
 _ALIVE_S = 5         # a manager that does not say whether its client lives is asked again
 
 _lock = threading.Lock()
-_own = None  # the handle of all objects that were given none
+_own = {}  # the handles of all objects that were given none, by _where() when they were attached
+
+
+def _child():
+    global _lock
+    _lock = threading.Lock()  # another thread of the parent may have held it
+
+
+os.register_at_fork(after_in_child=_child)
+
+
+def _where():
+    """What says which dictionary is the job's"""
+    return os.environ.get("DDICT_NAME"), os.environ.get("DDICT_NODE")
+
+
+def _is_there(d):
+    """Whether the handle's dictionary may be there still"""
+    try:
+        d._wait_change("ddict.there", 1, 0.05)  # no key has version 1 and this name, so it is answered at once
+    except (GoneError, LostError):
+        return False
+    return True
 
 
 def _shared():
-    global _own
     with _lock:
-        if _own is None or not _own.attached:
+        where = _where()
+        d = _own.get(where)
+        if d is None or not d.attached or not _is_there(d):
             from . import attach
-            _own = attach()
-        return _own
+            d = _own[where] = attach()
+        return d
+
+
+def leave(name):
+    """Detach the handle of the objects that were given none, if its dictionary has this name; None: if it is the job's."""
+    with _lock:
+        for where, d in list(_own.items()):
+            if d.name == name or (name is None and where == _where()):
+                del _own[where]
+                d.detach()
 
 
 class Named:
@@ -40,12 +72,14 @@ class Named:
     def __init__(self, name, d):
         if not isinstance(name, (str, bytes, tuple)):
             raise TypeError(f"a ddict.{type(self).__name__} is found by its name, a str, bytes or tuple, not {name!r}")
-        self.name, self._given = name, d
+        self.name, self._given, self._pinned = name, d, d
         self._key = ("ddict." + self._kind, name)
 
     @property
     def _d(self):
-        return self._given if self._given is not None else _shared()
+        if self._pinned is None:
+            self._pinned = _shared()
+        return self._pinned  # for good: what it holds is in this dictionary
 
     def _read(self):
         """The version and what is there; 0 and None where nothing is."""

@@ -4,7 +4,7 @@
 import os
 import weakref
 
-from . import _ddict
+from . import _ddict, _holders
 
 _made = {}  # name: (its handle, weakly; $DDICT_NAME before) of what this process has made and not ended, the last one behind
 os.register_at_fork(after_in_child=_made.clear)  # a forked child is no maker
@@ -57,6 +57,7 @@ def down(name=None, timeout=None):
     if name is None and _made:
         name = next(reversed(_made))
     handle, before = _made.get(name, (None, None))
+    _holders.leave(name)
     if handle is None:
         return _ddict.down(name, timeout)
     d = handle()
