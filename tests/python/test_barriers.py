@@ -6,9 +6,10 @@ import queue
 import threading
 import time
 import unittest
+from pathlib import Path
 
 import ddict
-from holders import SOON_S, Process, Two
+from holders import SOON_S, Process, Two, at_each_line
 
 
 class Conditions(Two):
@@ -156,6 +157,13 @@ class Barriers(Two):
         thread.join(20)
         self.assertEqual(out, [ddict.BrokenBarrierError])
 
+    def test_an_interrupt_at_any_line(self):
+        """Nobody stays behind that counts as one who waits."""
+        barrier = ddict.Barrier("i", 1, d=self.d)
+        for hit in at_each_line(barrier.wait):
+            self.assertEqual(barrier.n_waiting, 0)
+            barrier.reset()
+
 
 class Tasks(Two):
     def test_join(self):
@@ -184,6 +192,57 @@ class Tasks(Two):
         q.join(20)
         again = pickle.loads(pickle.dumps(q))
         self.assertIs(type(again), ddict.JoinableQueue)
+
+    def test_a_value_that_is_put_while_join_looks(self):
+        """By a process whose own value is done then, when join() has seen that another one does nothing."""
+        first, second = ddict.JoinableQueue("q", d=self.d), ddict.JoinableQueue("q", d=self.far)
+        first.put(1)
+        first.get(timeout=5)
+        first.task_done()
+        first.put(2)
+        self.assertEqual(second.get(timeout=5), 2)
+        key = ("ddict.tasks", "q", *self.d._self())
+        moves = [lambda: (second.put(3), second.task_done())]
+
+        class Slow(ddict.DDict):
+            def seen(self, found, which):
+                if which == key and moves:
+                    moves.pop()()
+                return found
+
+            def get(self, which, *more):
+                return self.seen(super().get(which, *more), which)
+
+            def view(self, which, **more):
+                return self.seen(super().view(which, **more), which)
+
+        d = self.dictionary.attach(cls=Slow)
+        with self.assertRaises(ddict.TimeoutError):
+            ddict.JoinableQueue("q", d=d).join(0.5)
+        self.assertEqual((moves, first.get(timeout=5)), ([], 3))
+        first.task_done()
+        ddict.JoinableQueue("q", d=d).join(20)
+        d.detach()
+
+    def test_what_is_no_name_and_no_time(self):
+        for name in (Path("a"), 5):
+            with self.assertRaises(TypeError):
+                ddict.JoinableQueue(name, d=self.d)
+        q = ddict.JoinableQueue("q", d=self.d)
+        for timeout in (-1, float("nan")):
+            for call in (lambda: q.get(timeout=timeout), lambda: q.join(timeout)):
+                with self.assertRaises(ValueError):
+                    call()
+
+    def test_an_interrupt_at_any_line(self):
+        q = ddict.JoinableQueue("q", d=self.d)
+        q.put(0)
+        q.get()
+        for hit in at_each_line(lambda: q.get(timeout=5)):
+            if hit:
+                self.assertEqual(self.d["ddict.tasks", "q", *self.d._self()], 1)
+                if q.empty():
+                    q.put(0)
 
     def test_all_is_done(self):
         """By processes that wait, of two nodes; join() does not return before, and not never, though they die with what they have."""

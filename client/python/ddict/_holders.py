@@ -64,14 +64,18 @@ def leave(name):
                 d.detach()
 
 
+def check_name(cls, name):
+    if not isinstance(name, (str, bytes, tuple)):
+        raise TypeError(f"a ddict.{cls.__name__} is found by its name, a str, bytes or tuple, not {name!r}")
+
+
 class Named:
     """An object that all processes share that make one with its name."""
 
     _kind = None
 
     def __init__(self, name, d):
-        if not isinstance(name, (str, bytes, tuple)):
-            raise TypeError(f"a ddict.{type(self).__name__} is found by its name, a str, bytes or tuple, not {name!r}")
+        check_name(type(self), name)
         self.name, self._given, self._pinned = name, d, d
         self._key = ("ddict." + self._kind, name)
 
@@ -104,6 +108,13 @@ class Named:
 
     def __repr__(self):
         return f"<ddict.{type(self).__name__} {self.name!r}>"
+
+
+def at_least_0(timeout):
+    """A timeout in seconds, as the queue module takes it"""
+    if not timeout >= 0:
+        raise ValueError("'timeout' must be a non-negative number")
+    return timeout
 
 
 def seconds_of(blocking, timeout):

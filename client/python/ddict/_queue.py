@@ -6,7 +6,7 @@ import queue as _queue
 import time
 
 from ._ddict import KeyLostError, TimeoutError
-from ._holders import Named, Wait
+from ._holders import Named, Wait, at_least_0, check_name
 
 
 class Queue:
@@ -123,19 +123,29 @@ class _Tasks(Named):
     def _count_key(self, client):
         return (*self._key, *client)
 
-    def add(self, n):
-        """Add n to what this process has taken; the sum."""
+    def add(self, n, sums):
+        """Add n to what this process has taken; the sum goes to the list sums, also if Ctrl-C comes right behind."""
         own = list(self._d._self())
         if self._own != own:
             version, there = self._read()
             while own not in (there or []) and not self._swap(version, [*(there or []), own]):
                 version, there = self._read()
             self._own = own
-        return self._d.add(self._count_key(own), n)
+        sums.extend(map(self._d.add, (self._count_key(own),), (n,)))  # no line of Python between the two
 
-    def busy(self):
-        """The processes that have taken something"""
-        return [client for client in self._read()[1] or [] if self._d.get(self._count_key(client), 0) > 0]
+    def _count(self, client):
+        """The version of a count, and what it is"""
+        try:
+            with self._d.view(self._count_key(client)) as view:
+                return view.version, view.load()
+        except KeyError:
+            return 0, 0
+
+    def look(self):
+        """The processes that have taken something; and the versions of all that was read for that"""
+        version, there = self._read()
+        counts = [self._count(client) for client in there or []]
+        return [client for client, (_, n) in zip(there or [], counts) if n > 0], [version, *(v for v, _ in counts)]
 
     def forget(self, gone):
         """These are dead, and what they had taken is gone with them."""
@@ -154,6 +164,7 @@ class JoinableQueue(Queue):
 
     def _set(self, name, asked, d):
         super()._set(name, asked, d)
+        check_name(type(self), name)
         self._taken = None
 
     @property
@@ -164,13 +175,15 @@ class JoinableQueue(Queue):
 
     def get(self, block=True, timeout=None):
         """get(block=True, timeout=None) -- as Queue.get(); task_done() says that the value needs nothing more"""
-        until = None if timeout is None else time.monotonic() + timeout
+        until = None if timeout is None or not block else time.monotonic() + at_least_0(timeout)
         while True:
-            self._tasks.add(1)  # before it is taken: join() may look in between
+            counted = []
             try:
+                self._tasks.add(1, counted)  # before it is taken: join() may look in between
                 return super().get(False)
             except BaseException as e:
-                self._tasks.add(-1)
+                if counted:
+                    self._tasks.add(-1, [])
                 left = 0 if not block else 0.5 if until is None else until - time.monotonic()
                 if not isinstance(e, _queue.Empty) or left <= 0:
                     raise
@@ -178,16 +191,26 @@ class JoinableQueue(Queue):
 
     def task_done(self):
         """task_done() -- a value that this process took needs nothing more; ValueError if there is none"""
-        if self._tasks.add(-1) < 0:
-            self._tasks.add(1)
+        self._tasks.add(-1, left := [])
+        if left[0] < 0:
+            self._tasks.add(1, [])
             raise ValueError("task_done() called too many times")
+
+    def _look(self):
+        """(who has taken something, None: nobody knows, because there are values; the versions of what was read)"""
+        return (None, None) if self.qsize() else self._tasks.look()
+
+    def _is_done(self, versions):
+        """Whether nobody had taken anything, and there was no value, at the moment between two looks at all counts. A look alone reads one after another, and what
+        one process has done meanwhile may have given values to another one."""
+        return self._look() == ([], versions)
 
     def join(self, timeout=None):
         """join(timeout=None) -- wait until every value that was put is taken and done; ddict.TimeoutError after timeout seconds, None: the handle's"""
-        wait = Wait(self._tasks, self._d._seconds if timeout is None else timeout)
+        wait = Wait(self._tasks, self._d._seconds if timeout is None else at_least_0(timeout))
         while True:
-            busy = None if self.qsize() else self._tasks.busy()  # in this order
-            if not busy and busy is not None:
+            busy, versions = self._look()
+            if busy == [] and self._is_done(versions):
                 return
             gone = wait.dead(busy or [], len(busy or []))
             if gone:
