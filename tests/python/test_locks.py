@@ -14,7 +14,7 @@ from unittest import mock
 import ddict
 from ddict import _holders
 from harness import Dictionary, python
-from holders import SOON_S, Process, Two, most_at_once, turns_of
+from holders import SOON_S, Process, Two, at_each_line, most_at_once, turns_of
 
 
 class Locks(Two):
@@ -123,6 +123,62 @@ class Locks(Two):
             self.assertFalse(other.acquire(timeout=1))
         self.assertTrue(other.acquire(timeout=SOON_S))
         other.release()
+
+    def test_a_release_that_failed(self):
+        """Who could not give it back holds it still, or takes it again."""
+        for kind in (ddict.Lock, ddict.RLock):
+            lock, other = kind("f", self.d), kind("f", self.far)
+            lock.acquire()
+            self.frozen(lock.release)
+            self.assertFalse(other.acquire(False))
+            lock.release()
+            with other, self.assertRaises(RuntimeError):
+                lock.release()
+
+        lock.acquire()
+        self.frozen(lock.release)
+        self.assertTrue(lock.acquire(timeout=5))  # again
+        lock.release()
+        self.assertFalse(other.acquire(False))
+        lock.release()
+
+        for _ in range(2):  # a release that failed was made all the same, and another one took it; or it did not
+            lock.acquire()
+            self.frozen(lock.release)
+            del self.d["ddict.rlock", "f"]
+            with other:
+                self.assertFalse(lock.acquire(timeout=0.3))
+            with lock:
+                self.assertFalse(other.acquire(False))
+
+    def frozen(self, call):
+        self.d.freeze()
+        try:
+            with self.assertRaises(ddict.FrozenError):
+                call()
+        finally:
+            self.d.unfreeze()
+
+    def test_an_interrupt_at_any_line(self):
+        """Of acquire(): it is not held. Of release(): it can be released again."""
+        for it in (ddict.Lock("i", self.d), ddict.RLock("i", self.d), ddict.Semaphore("i", 1, self.d)):
+            for hit in at_each_line(it.acquire):
+                if hit:
+                    other = type(it)("i", d=self.far)
+                    self.assertTrue(other.acquire(timeout=0))
+                    other.release()
+            for hit in at_each_line(it.release):
+                if hit:
+                    if type(it) is ddict.RLock:
+                        self.assertTrue(it.acquire(timeout=0))
+                        while it._is_ours():
+                            it.release()
+                    else:
+                        it.release()
+                    other = type(it)("i", d=self.far)
+                    self.assertTrue(other.acquire(timeout=0))
+                    other.release()
+                    it.acquire()
 
     def test_a_process_that_stands_still_keeps_it(self):
         holder = Process(self, 1, "hold", "Lock", "h")
@@ -259,6 +315,28 @@ class Semaphores(Two):
         with a, b:
             self.assertEqual(a.value, 1)
         self.assertEqual(a.value, 3)
+
+    def test_a_release_that_failed(self):
+        a, b = ddict.Semaphore("s", 2, self.d), ddict.Semaphore("s", 2, self.far)
+        self.assertTrue(a.acquire() and a.acquire())
+        self.d.freeze()
+        try:
+            with self.assertRaises(ddict.FrozenError):
+                a.release(2)
+        finally:
+            self.d.unfreeze()
+        self.assertFalse(b.acquire(False))
+        a.release(2)
+        self.assertEqual(b.value, 2)
+        with self.assertRaises(ValueError):
+            a.release()
+
+    def test_what_has_no_value(self):
+        self.d["ddict.semaphore", "null"] = "null"
+        with self.assertRaises(ValueError):
+            ddict.Semaphore("null", None, self.d)
+        with ddict.Semaphore("null", 2, self.d) as got:
+            self.assertTrue(got)
 
     def test_who_waits_hears_at_once(self):
         a, b = ddict.Semaphore("s", 1, self.d), ddict.Semaphore("s", 1, self.far)

@@ -26,12 +26,17 @@ class Lock(Named):
         wait, me = Wait(self, seconds_of(blocking, timeout)), self._me()
         try:
             version = self._take(wait, me)
+            if version:
+                self._got(me, version)
+            return bool(version)
         except BaseException:  # Ctrl-C behind the change
+            if self._held is me:
+                self._held = None
             self._give(me, *self._read())
             raise
-        if version:
-            self._held, self._version = me, version
-        return bool(version)
+
+    def _got(self, me, version):
+        self._version, self._held = version, me
 
     def _take(self, wait, me):
         """The version in which it is held; 0: it was not free in time"""
@@ -51,15 +56,19 @@ class Lock(Named):
 
     def release(self):
         """release() -- give it back; RuntimeError if this process does not hold it by this object"""
-        me = self._held
+        me, version = self._held, self._version
         if me is None or me[:2] != list(self._d._self()):
             raise RuntimeError(f"{self!r} is not held by this process")
-        self._held = None  # before another thread may hold it
         try:
-            self._give(me, self._version, me)
-        except BaseException:
-            self._held = me
+            self._held = None  # before another thread may hold it
+            self._give(me, version, me)
+        except BaseException:  # nobody knows whether it is given back, so it can be released again
+            if self._held is None:
+                self._failed(me)
             raise
+
+    def _failed(self, me):
+        self._held = me
 
     def locked(self):
         """locked() -- whether a process that lives holds it"""
@@ -87,29 +96,46 @@ class RLock(Lock):
 
     def __init__(self, name, d=None):
         super().__init__(name, d)
-        self._thread, self._depth = None, 0
+        self._thread, self._depth, self._doubt = None, 0, False  # doubt: a release failed, so it may be given back
 
     def _is_ours(self):
         return self._thread == threading.get_ident() and self._held is not None and self._held[:2] == list(self._d._self())
 
+    def _is_still(self):
+        """Whether it is held after a release that failed, which has no effect any more then"""
+        me = self._held
+        version, there = self._read()
+        while there == me:
+            if now := self._swap(version, me):
+                self._version, self._doubt = now, False
+                return True
+            version, there = self._read()
+        self._held = None
+        return False
+
     def acquire(self, blocking=True, timeout=None):
         """acquire(blocking=True, timeout=None) -- as Lock.acquire()"""
-        if self._is_ours():
+        if self._is_ours() and (not self._doubt or self._is_still()):
             self._depth += 1
             return True
-        if not super().acquire(blocking, timeout):
-            return False
-        self._thread, self._depth = threading.get_ident(), 1
-        return True
+        return super().acquire(blocking, timeout)
+
+    def _got(self, me, version):
+        self._thread, self._depth, self._doubt = threading.get_ident(), 1, False
+        super()._got(me, version)
 
     def release(self):
         """release() -- give it back once; RuntimeError if this thread does not hold it"""
         if not self._is_ours():
             raise RuntimeError(f"{self!r} is not held by this thread")
-        self._depth -= 1
-        if self._depth == 0:
-            self._thread = None
+        if self._depth > 1:
+            self._depth -= 1
+        else:
             super().release()
+
+    def _failed(self, me):
+        self._doubt = True
+        super()._failed(me)
 
 
 class Semaphore(Named):
@@ -125,7 +151,7 @@ class Semaphore(Named):
         super().__init__(name, d)
         if value is not None and value < 1:
             raise ValueError("a ddict.Semaphore has a value of 1 or more")
-        self._asked, self._mine, self._lock = value, [], threading.Lock()
+        self._asked, self._mine = value, []
         self._open()
 
     def _open(self):
@@ -135,7 +161,7 @@ class Semaphore(Named):
             if there is None and self._asked is None:
                 raise ValueError(f"there is no {self!r} yet, and nobody says for how many it is")
             if there is None:
-                version = self._swap(0, there := {"value": self._asked, "held": []})
+                version = self._swap(version, there := {"value": self._asked, "held": []})
             if version:
                 break
         if self._asked is not None and there["value"] != self._asked:
@@ -147,13 +173,14 @@ class Semaphore(Named):
         wait, me = Wait(self, seconds_of(blocking, timeout)), self._me()
         try:
             taken = self._take(wait, me)
+            if taken:
+                self._mine.append(me)
+            return taken
         except BaseException:  # Ctrl-C behind the change
+            if me in self._mine:
+                self._mine.remove(me)
             self._give([me])
             raise
-        if taken:
-            with self._lock:
-                self._mine.append(me)
-        return taken
 
     def _take(self, wait, me):
         while True:
@@ -181,14 +208,22 @@ class Semaphore(Named):
         """release(n=1) -- give n of it back; ValueError if this process does not hold so many by this object"""
         if n < 1:
             raise ValueError("n must be one or more")
-        own = list(self._d._self())
-        with self._lock:
-            mine = [h for h in self._mine if h[:2] == own]
+        own, mine = list(self._d._self()), []
+        try:
+            for h in [h for h in reversed(self._mine) if h[:2] == own]:
+                mine.append(h)
+                try:
+                    self._mine.remove(h)
+                except ValueError:  # another thread was faster
+                    mine.remove(h)
+                if len(mine) == n:
+                    break
             if len(mine) < n:
                 raise ValueError(f"{self!r} is released too many times")
-            mine = mine[-n:]
-            self._mine = [h for h in self._mine if h not in mine]
-        self._give(mine)
+            self._give(mine)
+        except BaseException:  # as in Lock
+            self._mine.extend(h for h in mine if h not in self._mine)
+            raise
 
     @property
     def value(self):
