@@ -90,10 +90,24 @@ static inline size_t loaded_key(char key[SAVE_LOADED_CAP], unsigned n) {
 static inline unsigned loaded_keys(ddict_t *d) {
     return ddict_refills(d) == 1 ? SAVE_LOADED_N : 1;
 }
+/* Whether the key says who holds something: of locks, semaphores, barriers and the tasks of queues
+ * (FORMAT 7). A client of that number is somebody else in another dictionary. */
+static inline bool save_holders(const void *key, size_t klen) {
+    static const char *const first[] = {"sddict.lock", "sddict.rlock", "sddict.semaphore",
+                                        "sddict.barrier", "sddict.tasks"};
+    const uint8_t *k = key;
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        size_t len = strlen(first[i]);
+        if (klen >= 5 + len && k[0] == 't' && k[1] == len && memcmp(k + 2, "\0\0", 3) == 0 &&
+            memcmp(k + 5, first[i], len) == 0)
+            return true;
+    }
+    return false;
+}
 /* Whether the key is a word between the starters of one dictionary, or of a copy, of no use in another
  * one. */
 static inline bool save_word(const void *key, size_t klen) {
-    return (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
+    return save_holders(key, klen) || (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
            (klen >= sizeof SET_COPY_HEAD - 1 &&
             memcmp(key, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1) == 0) ||
            (klen >= SAVE_LOADED_LEN && memcmp(key, "s" SAVE_LOADED, SAVE_LOADED_LEN) == 0 &&

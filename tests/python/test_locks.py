@@ -6,6 +6,8 @@ import pickle
 import random
 import signal
 import statistics
+import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -390,6 +392,33 @@ class Lost(unittest.TestCase):
                 self.assertLess(time.monotonic(), end)
             self.assertEqual(d[key], "late")
             d.detach()
+
+
+class Saved(Two):
+    def test_a_save_has_no_holders(self):
+        """They would be other processes where it is restored."""
+        kept = {("ddict.event", "e"), ("ddict.counter", "c"), ("ddict.locks", "mine"), ("ddict.Queue", "q"), "a"}
+        made = (ddict.Lock("l", self.d), ddict.RLock("r", self.d), ddict.Semaphore("s", 2, self.d))
+        for it in made:
+            it.acquire()
+        ddict.Barrier("b", 2, d=self.d)
+        q = ddict.JoinableQueue("q", d=self.d)
+        q.put(1)
+        q.put(2)
+        q.get()
+        ddict.Event("e", self.d).set()
+        ddict.Counter("c", self.d).add(5)
+        self.d["ddict.locks", "mine"] = self.d["a"] = 1
+        self.assertEqual(len(set(self.d.keys(hidden=True))), len(kept) + 6)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "saved.ddict")
+            command = os.environ["DDICT_TEST_COMMAND"]
+            environment = {**os.environ, **self.dictionary.environment(0)}
+            subprocess.run([command, "save", "-q", path], env=environment, check=True)
+            self.d.clear()
+            subprocess.run([command, "restore", "-q", path], env=environment, check=True)
+        self.assertEqual(set(self.d.keys(hidden=True)), kept)
+        self.assertTrue(ddict.Lock("l", self.far).acquire(False))
 
 
 class Own(unittest.TestCase):
