@@ -182,6 +182,37 @@ class Locks(Two):
                     other.release()
                     it.acquire()
 
+    def test_times_that_are_none(self):
+        """As threading takes them"""
+        lock, again, semaphore = ddict.Lock("t", self.d), ddict.RLock("t", self.d), ddict.Semaphore("t", 1, self.d)
+        nan = float("nan")
+        for call in (lambda: lock.acquire(timeout=-2), lambda: lock.acquire(timeout=nan), lambda: again.acquire(timeout=-0.5), lambda: again.acquire(timeout=nan),
+                     lambda: semaphore.acquire(timeout=nan), lambda: ddict.Event("t", self.d).wait(nan), lambda: ddict.Barrier("t", 1, d=self.d).wait(nan)):
+            with self.assertRaises(ValueError):
+                call()
+        with lock, semaphore:
+            self.assertFalse(semaphore.acquire(timeout=-2))
+            self.assertFalse(ddict.Event("t", self.d).wait(-2))
+
+    def test_a_manager_that_stands_still_takes_no_more_time(self):
+        d = self.dictionary.attach(0, timeout=25)
+        for kind in (ddict.Lock, ddict.Semaphore):
+            for to in (0, 1):
+                locks = (kind(str(i), d=d) for i in range(1000))
+                lock = next(it for it in locks if d.owner(it._key) % 2 == to)
+                pid = d.stats[d.owner(lock._key)]["pid"]
+                os.kill(pid, signal.SIGSTOP)
+                try:
+                    for how in ({"timeout": 0.5}, {"blocking": False}):  # it is lost after 10 s
+                        began = time.monotonic()
+                        self.assertFalse(lock.acquire(**how))
+                        self.assertLess(time.monotonic() - began, 6)
+                finally:
+                    os.kill(pid, signal.SIGCONT)
+                with kind(lock.name, d=self.far) as got:  # it was not taken later
+                    self.assertTrue(got)
+        d.detach()
+
     def test_a_process_that_stands_still_keeps_it(self):
         holder = Process(self, 1, "hold", "Lock", "h")
         self.assertEqual(holder.line(), "held")

@@ -5,7 +5,7 @@ import os
 from collections import Counter
 from threading import BrokenBarrierError
 
-from ._holders import Named, Wait
+from ._holders import Named, Wait, no_nan
 
 _KEPT = 16  # rounds that broke: who waits in one looks at the barrier long before so many more are over
 
@@ -77,7 +77,7 @@ class Barrier(Named):
         """wait(timeout=None) -- wait until all parties do: the number of this one, 0 to parties - 1. threading.BrokenBarrierError if the barrier breaks, as it does
         when timeout seconds are over, and when its key is removed, as by clear()"""
         seconds = self._timeout if timeout is None else timeout
-        wait, me = Wait(self, self._d._seconds if seconds is None else max(0, seconds)), self._me()
+        wait, me = Wait(self, self._d._seconds if seconds is None else no_nan(seconds)), self._me()
         try:
             turn, index = self._come_in(wait, me)
             if turn is not None:

@@ -2,7 +2,7 @@
 """Flags and counters between the processes of a job. Nobody holds them, so they stay when who changed them dies."""
 
 from ._ddict import TimeoutError
-from ._holders import Named
+from ._holders import Named, no_nan
 
 
 class Event(Named):
@@ -29,7 +29,7 @@ class Event(Named):
     def wait(self, timeout=None):
         """wait(timeout=None) -- wait until it is set: True, or False when it was not within timeout seconds"""
         try:
-            self._d.get(self._key, wait=True, timeout=None if timeout is None else max(0, timeout))
+            self._d.get(self._key, wait=True, timeout=no_nan(timeout))
         except TimeoutError:
             if timeout is None:
                 raise TimeoutError(f"{self!r}: not set within {self._d._seconds:g} s") from None

@@ -7,6 +7,7 @@ holders live. What a dead one held is taken over, again in place of the version 
 """
 
 import json
+import math
 import os
 import random
 import threading
@@ -17,6 +18,8 @@ from ._ddict import GoneError, KeyLostError, LostError, TimeoutError
 _LOOK_S = 0.1, 0.25  # between two looks whether the holders live
 _LOOK_N = 16         # so many of them are asked for at most
 _SLICE_S = 0.25      # of waiting; between two, Ctrl-C is heard
+_ANSWER_S = 1        # a manager has at least for its answer, also to who does not wait
+_NOBODY = 1 << 62    # the number of no client
 _ALIVE_S = 5         # a manager that does not say whether its client lives is asked again
 
 _lock = threading.Lock()
@@ -117,11 +120,24 @@ def at_least_0(timeout):
     return timeout
 
 
-def seconds_of(blocking, timeout):
-    """The timeout of acquire(), None for the handle's; -1 means that, too, as it does nothing in threading"""
+def no_nan(timeout):
+    """A timeout of threading's: None stays, and less than 0 is 0"""
+    if timeout is None:
+        return None
+    if timeout != timeout:
+        raise ValueError("Invalid value NaN (not a number)")
+    return max(0, timeout)
+
+
+def seconds_of(blocking, timeout, least=-math.inf):
+    """The timeout of acquire(), None for the handle's; -1 means that, too, as it does nothing in threading. Others below least are a ValueError."""
     if not blocking and timeout is not None and timeout != -1:
         raise ValueError("can't specify a timeout for a non-blocking call")
-    return 0 if not blocking else None if timeout is None or timeout == -1 else max(0, timeout)
+    if not blocking or timeout is None or timeout == -1:
+        return None if blocking else 0
+    if timeout < least:
+        raise ValueError("timeout value must be a non-negative number")
+    return no_nan(timeout)
 
 
 class Wait:
@@ -155,6 +171,19 @@ class Wait:
             return self._named._d._alive(node, number, max(0.05, min(_ALIVE_S, self._left())))
         except (TimeoutError, LostError):  # nobody knows
             return True
+
+    def answers(self):
+        """Whether the managers of the key's node answer in time. Who does not is asked for no change, which it might make when nobody waits any more."""
+        if self._raises:
+            return True
+        d = self._named._d
+        try:
+            d._alive(d.owner(self._named._key) % d.info["nodes"], _NOBODY, max(_ANSWER_S, self._left()))  # reads may be made in place
+        except TimeoutError:
+            return False
+        except (LostError, KeyLostError):  # as in _swap()
+            pass
+        return True
 
     def is_over(self):
         """Whether the time of the call is over"""

@@ -23,7 +23,7 @@ class Lock(Named):
 
     def acquire(self, blocking=True, timeout=None):
         """acquire(blocking=True, timeout=None) -- True when it is held; False if it was not free within timeout seconds, or at once if not blocking"""
-        wait, me = Wait(self, seconds_of(blocking, timeout)), self._me()
+        wait, me = Wait(self, seconds_of(blocking, timeout, 0)), self._me()
         try:
             version = self._take(wait, me)
             if version:
@@ -41,14 +41,16 @@ class Lock(Named):
     def _take(self, wait, me):
         """The version in which it is held; 0: it was not free in time"""
         version, free = 0, True
-        while not (free and (taken := self._swap(version, me))):
+        while wait.answers():
+            if free and (taken := self._swap(version, me)):
+                return taken
             version, there = self._read()
             if there == me:
                 return version
             free = there is None or bool(wait.dead([there]))
             if (there is None and wait.is_over()) or (not free and not wait.go_on(version)):
-                return 0
-        return taken
+                break
+        return 0
 
     def _give(self, me, version, there):
         while there == me and not self._swap(version, None):
@@ -115,6 +117,7 @@ class RLock(Lock):
 
     def acquire(self, blocking=True, timeout=None):
         """acquire(blocking=True, timeout=None) -- as Lock.acquire()"""
+        seconds_of(blocking, timeout, 0)
         if self._is_ours() and (not self._doubt or self._is_still()):
             self._depth += 1
             return True
@@ -183,7 +186,7 @@ class Semaphore(Named):
             raise
 
     def _take(self, wait, me):
-        while True:
+        while wait.answers():
             version, there = self._open()
             held = there["held"]
             if me in held:
@@ -194,7 +197,8 @@ class Semaphore(Named):
                 if self._swap(version, {**there, "held": [*left, me]}):
                     return True
             elif not wait.go_on(version):
-                return False
+                break
+        return False
 
     def _give(self, mine):
         while True:
