@@ -244,9 +244,11 @@ int ddict_up_wait(ddict_start_t *s, ddict_t **out, int timeout_ms) {
     rc = ddict_attach(out, name, -1);
     if (rc == DDICT_ENODICT)
         rc = not_here(name);
-    if (rc < 0 && s) {
+    if (rc < 0) {
         snprintf(why, sizeof why, "%s", dd_errmsg());
-        ddict_up_cancel(s);
+        if (s)
+            ddict_up_cancel(s);
+        /* -ETIMEDOUT would say that s can be waited for again */
         rc = dd_error(rc == -ETIMEDOUT ? DDICT_ENODICT : rc, "%s", why);
     }
     return rc;

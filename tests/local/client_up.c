@@ -11,10 +11,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -183,6 +186,37 @@ START_TEST(a_command_that_hangs) {
 }
 END_TEST
 
+/* Somebody listens under the name and never says a word. Whatever comes of it, the start is gone:
+ * -ETIMEDOUT would say that it can be waited for again. */
+START_TEST(a_dictionary_that_hangs) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    char text[160];
+    ddict_t *d;
+    name_make();
+    setenv("DDICT_NODE", "here", 1);
+    setenv("DDICT_TIMEOUT", "0.3", 1);
+    int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "ddict/%s/here", name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a,
+                          (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)n),
+                     0);
+    ck_assert_int_eq(listen(fd, 5), 0);
+    for (int kept = 0; kept < 2; kept++) {
+        snprintf(text, sizeof text, "echo ddict1 ready name=%s%s; %sexit 0", name,
+                 kept ? " kept=yes" : "", kept ? "" : "read all; ");
+        command_is(text);
+        fails(DDICT_ENODICT, ddict_up(&d, options, -1));
+        says("was not ready in time");
+        ck_assert_ptr_null(d);
+        ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+        unlink(script);
+    }
+    close(fd);
+    unsetenv("DDICT_NODE");
+    unsetenv("DDICT_TIMEOUT");
+}
+END_TEST
+
 /* --- the maker in a process of its own --- */
 
 enum end { EXIT, UNDERSCORE_EXIT, KILLED, KEPT };
@@ -309,6 +343,7 @@ int main(void) {
     tcase_add_test(c, in_parts);
     tcase_add_test(c, refusals);
     tcase_add_test(c, a_command_that_hangs);
+    tcase_add_test(c, a_dictionary_that_hangs);
     tcase_add_test(c, exit_ends_it_and_waits);
     tcase_add_test(c, underscore_exit_ends_it);
     tcase_add_test(c, kill_ends_it);
