@@ -75,8 +75,8 @@ class Cloud(DictTest):
         path.write_text(code)
         return self.run_code(str(path))
 
-    def run_code(self, *words):
-        done = subprocess.run([sys.executable, *words], env={**os.environ, **self.dictionary.environment()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    def run_code(self, *words, cwd=None):
+        done = subprocess.run([sys.executable, *words], cwd=cwd, env={**os.environ, **self.dictionary.environment()}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True, timeout=RUN_S)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
@@ -136,6 +136,44 @@ class Cloud(DictTest):
         self.program("a.py", PROGRAM + "d['a'] = Outer()\nOuter.late = lambda self: 9\nd['b'] = Outer()\nFACTOR = 4\nd['times'] = times\n")
         self.assertFalse(hasattr(self.d["a"], "late"))
         self.assertEqual((self.d["b"].late(), self.d["times"](5)), (9, 20))
+
+    def test_what_globals_hold_is_not_part_of_each_value(self):
+        module_or_skip("cloudpickle")
+        large = PROGRAM + """
+DATA = [bytes(10 << 20)]
+def first():
+    return DATA[0][0]
+Outer.first = lambda self: DATA[0][0]
+"""
+        self.program("a.py", large + PUT + "d['first'] = first\nd['first'] = first\nd['outer'] = Outer()\nassert d['first'] is first and type(d['outer']) is Outer\n"
+                     "from ddict import _cloud\nassert sum(len(definition) for _, definition in _cloud._defined.values()) < 100_000\n")
+        for key in "first", "outer":
+            with self.d.view(key) as view:
+                self.assertLess(len(view), 1000)
+        self.program("b.py", OTHER + "for key in 'first', 'outer':\n    try:\n        d[key]\n    except AttributeError as e:\n"
+                     "        assert 'a.py was stored by its name alone' in str(e), e\n    else:\n        raise SystemExit('read')\n"
+                     "class Outer:\n    pass\nassert type(d['outer']) is Outer\n")
+
+    def test_children_of_multiprocessing_have_the_same_classes(self):
+        module_or_skip("cloudpickle")
+        Path(self.folder.name, "sub").mkdir()
+        code = PROGRAM + """
+import multiprocessing
+def child():
+    assert type(d["parent"]) is Point, d["parent"]
+    d["child"] = Point(2)
+if __name__ == "__main__":
+    d["parent"] = Point(1)
+    p = multiprocessing.get_context(sys.argv[1]).Process(target=child)
+    p.start()
+    p.join()
+    assert p.exitcode == 0
+    assert type(d["child"]) is Point, d["child"]
+"""
+        Path(self.folder.name, "a.py").write_text(code)
+        for method in "spawn", "forkserver":
+            for path in "./a.py", "sub/../a.py":
+                self.run_code(path, method, cwd=self.folder.name)
 
     def test_arrays_within_are_not_copied_into_the_pickle(self):
         module_or_skip("cloudpickle")

@@ -3,10 +3,13 @@
 
 pickle stores functions and classes as their names. Lambdas and local classes have none, and names of __main__ mean something only in processes
 that run the same program. Of those a value has both here: the name, and the definition by cloudpickle. A process of the same program takes its own
-class, so that isinstance() and members of an Enum hold; any other makes the class of its definition.
+class, so that isinstance() and members of an Enum hold; any other makes the class of its definition. The globals that a class or function uses, such
+as a data set or a model, are part of its definition, and would be part of every value: a value has the name alone where the definition is large.
 """
 
+import functools
 import io
+import os
 import pickle
 import sys
 import types
@@ -15,13 +18,29 @@ import weakref
 from . import _RUN
 
 _MAIN = ("__main__", "__mp_main__")  # the second: in children of multiprocessing
-_defined = weakref.WeakKeyDictionary()  # definitions of classes: (the members that they are of, bytes)
+_LARGEST = 64 << 10  # bytes of a definition
+_defined = weakref.WeakKeyDictionary()  # definitions of classes: (the members that they are of, bytes); and functions whose definition is too large
 _pickler = None                      # the class, once cloudpickle is imported
 _looked = False                      # whether it was looked for
 
 
+class _Large(Exception):
+    pass
+
+
+class _Limited(io.BytesIO):
+    def write(self, data):
+        if self.tell() + memoryview(data).nbytes > _LARGEST:
+            raise _Large
+        return super().write(data)
+
+
+_real = functools.lru_cache(8)(os.path.realpath)  # multiprocessing gives its children another spelling of the path
+
+
 def _program():
-    return getattr(sys.modules.get("__main__"), "__file__", None) or _RUN
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return _real(file) if file else _RUN
 
 
 def _named(name):
@@ -34,18 +53,36 @@ def _named(name):
 
 def find(program, name, definition):
     """A class or function of the __main__ of a program. This name and these arguments are part of the stored form."""
-    own = _named(name) if program == _program() else None
+    own = _named(name) if program == _program() or not definition else None
+    if own is None and not definition:
+        raise AttributeError(f"{name} of {program} was stored by its name alone, because with the globals that it uses its definition is more than {_LARGEST} bytes, "
+                             f"and this program's __main__ has no {name}: move it into a module that both import")
     return pickle.loads(definition) if own is None else own
 
 
-def _definition(obj):
+def _definition_make(obj):
+    """Empty: it is too large."""
     import cloudpickle
-    if not isinstance(obj, type):
-        return cloudpickle.dumps(obj, 5)  # anew each time: the globals that it uses may have changed
-    members = tuple(vars(obj).values())
+    stream = _Limited()
+    try:
+        cloudpickle.Pickler(stream, 5).dump(obj)
+    except _Large:
+        return b""
+    return stream.getvalue()
+
+
+def _definition(obj):
     known = _defined.get(obj)
+    if not isinstance(obj, type):
+        if known is None:
+            definition = _definition_make(obj)  # anew each time: the globals that it uses may have changed
+            if not definition:
+                _defined[obj] = (), definition
+            return definition
+        return known[1]
+    members = tuple(vars(obj).values())
     if known is None or len(known[0]) != len(members) or any(a is not b for a, b in zip(known[0], members)):
-        known = _defined[obj] = members, cloudpickle.dumps(obj, 5)
+        known = _defined[obj] = members, _definition_make(obj)
     return known[1]
 
 
