@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import pickle
 import random
+import signal
 import subprocess
+import sys
 import unittest
 
 import ddict
@@ -21,6 +23,14 @@ def fails_at_seven(key, value):
     if key == ("k", 7):
         raise Odd(key)
     return os.getpid()
+
+
+def exits(key, value):
+    sys.exit(3)
+
+
+def is_killed(key, value):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class Odd(Exception):
@@ -157,6 +167,23 @@ class Near(DictTest):
         self.assertEqual((caught.exception.key, type(caught.exception.__cause__)), (2, ZeroDivisionError))
         self.assertRaises(ValueError, d.map, length, workers=0)
         self.assertRaises(TypeError, d.map, length, into=7)
+
+    def test_a_function_that_ends_its_process(self):
+        self.d.update({("k", i): i for i in range(100)})
+        for method in ("fork", "spawn"):
+            with started_by(method):
+                with self.assertRaisesRegex(ddict.MapError, "SystemExit: 3") as caught:
+                    self.d.map(exits, workers=2)
+                self.assertIn(caught.exception.key, set(self.d.local_keys(("k",))))
+                with self.assertRaisesRegex(ddict.MapError, "a process that ran the function ended before it was done") as caught:
+                    self.d.map(is_killed, workers=2)
+                self.assertIsNone(caught.exception.key)
+        with self.assertRaisesRegex(ddict.MapError, "manager 0: SystemExit: 3"):
+            with self.d.filter(lambda manager: sys.exit(3), (), None, workers=1):
+                pass
+        with self.assertRaisesRegex(ddict.MapError, "a process that ran the function ended"):
+            with self.d.filter(is_killed, (1,), None):
+                pass
 
     def test_filter_merges_in_order(self):
         values = list(range(300))

@@ -4,9 +4,11 @@
 import contextlib
 import functools
 import heapq
+import itertools
 import os
 import pickle
 import sys
+import threading
 import time
 
 from . import _ddict
@@ -18,7 +20,7 @@ _work = None      # of a worker: what it does with each of its tasks
 
 class MapError(_ddict.Error):
     """The function of map() or filter() has raised an exception for an item: .key is the item's key (of filter(): the manager's number), and the exception is
-    the __cause__, or if that cannot be pickled a RuntimeError with its text."""
+    the __cause__, or if that cannot be pickled a RuntimeError with its text. Or a process that ran the function was killed; .key is None then."""
 
     def __init__(self, message, key=None):
         super().__init__(message)
@@ -37,22 +39,57 @@ def _portable(e):
         return RuntimeError(f"{type(e).__name__}: {e}")
 
 
+def _end_with(parent):
+    from multiprocessing.connection import wait
+    wait([parent.sentinel])
+    os._exit(1)
+
+
 def _begin(work):
     global _work
+    import multiprocessing
     _work = work
+    threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
 
 
 def _run(task):
     return _work(task)
 
 
+def _ended(executor, tasks, ahead):
+    """The results as the tasks end; so many are handed out at once."""
+    from concurrent.futures import FIRST_COMPLETED, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    tasks, waiting = iter(tasks), set()
+    try:
+        while True:
+            waiting.update(executor.submit(_run, task) for task in itertools.islice(tasks, ahead - len(waiting)))
+            if not waiting:
+                return
+            ended, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in ended:
+                yield future.result()
+    except BrokenProcessPool as e:
+        raise MapError("a process that ran the function ended before it was done: it was killed (was there enough memory?), or the function ended it") from e
+
+
 @contextlib.contextmanager
 def _pool(work, tasks, workers):
     """An iterator over work(task) of all tasks, as they end, by so many processes."""
     import multiprocessing  # not with `import ddict`: it takes a while
+    from concurrent.futures import ProcessPoolExecutor
 
-    with multiprocessing.get_context().Pool(max(1, min(workers, len(tasks))), _begin, (work,)) as pool:  # whose end terminates them
-        yield pool.imap_unordered(_run, tasks)
+    workers = max(1, min(workers, len(tasks)))
+    executor = ProcessPoolExecutor(workers, multiprocessing.get_context(), _begin, (work,))
+    try:
+        yield _ended(executor, tasks, 4 * workers)
+    except BaseException:
+        for process in list((executor._processes or {}).values()):
+            process.terminate()
+        raise
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 def _into(into, key):
@@ -73,7 +110,7 @@ def _map_chunk(d, fn, into, keys):
             continue
         try:
             result = fn(key, value)
-        except Exception as e:
+        except (Exception, SystemExit) as e:
             return done, results, (key, _portable(e))
         done += 1
         if into is None:
@@ -122,7 +159,7 @@ def map_items(d, fn, prefix, into, workers):
 def _filter_manager(d, fn, args, number):
     try:
         return number, list(fn(d.manager(number), *args)), None
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         return number, None, _portable(e)
 
 
