@@ -112,6 +112,15 @@ class Up(UpTest):
         finally:
             del os.environ["DDICT_NAME"]
 
+    def test_in_another_order(self):
+        one, two, three = self.up(), ddict.up(mem=MEM), ddict.up(mem=MEM)
+        two.down()
+        self.assertEqual(os.environ["DDICT_NAME"], three.name)
+        three.down()
+        self.assertEqual(os.environ["DDICT_NAME"], one.name)
+        one.down()
+        self.assertNotIn("DDICT_NAME", os.environ)
+
     def test_nobody_keeps_the_handle(self):
         self.up()
         with ddict.attach() as d:

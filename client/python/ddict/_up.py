@@ -75,6 +75,9 @@ def down(name=None, timeout=None):
 
 def _forget(name, before):
     _made.pop(name, None)
+    for other, (handle, remembered) in _made.items():
+        if remembered == name:  # it is not there any more when the other one ends
+            _made[other] = handle, before
     if os.environ.get("DDICT_NAME") == name:
         if before is None:
             del os.environ["DDICT_NAME"]
