@@ -286,7 +286,7 @@ DDICT_API int ddict_del_if(ddict_t *d, const void *key, size_t klen, uint64_t ve
  * Put vlen bytes behind the value, which keeps its tag; of an absent key it is a put, with the tag of
  * flags. *total (may be NULL) receives the value's length then. The whole value goes to its manager
  * again, which needs memory for both: for values that stay small. Those that grow are keys of their own,
- * or a queue.
+ * or a queue. -EINVAL: the tag is one of Python's that are no bytes or text: 2, 3, 5, 6, 7.
  */
 DDICT_API int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                            unsigned flags, size_t *total, int timeout_ms);

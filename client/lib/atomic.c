@@ -99,6 +99,20 @@ int ddict_del_if(ddict_t *d, const void *key, size_t klen, uint64_t version, int
     return ask(&t, &out, &r, &w);
 }
 
+/* Whether values of this tag are still such ones with more bytes behind them. */
+static bool tag_can_grow(unsigned tag) {
+    return tag < 2 || tag == 4 || tag > 7;
+}
+
+static int cannot_grow(unsigned tag) {
+    static const char *const is[] = {
+        [2] = "a pickle", [3] = "a pickle", [5] = "an integer", [6] = "a float", [7] = "an array"};
+    return dd_error(-EINVAL,
+                    "append to %s (tag %u), which would be none then: only bytes and text "
+                    "can be appended to",
+                    is[tag], tag);
+}
+
 int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                  unsigned flags, size_t *total, int timeout_ms) {
     struct target t;
@@ -108,6 +122,8 @@ int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size
         return rc;
     if (flags & ~DDICT_TAG(0xff))
         return dd_error(-EINVAL, "append with flags 0x%x: only a tag is allowed", flags);
+    if (!tag_can_grow(DDICT_TAG_OF(flags)))
+        return cannot_grow(DDICT_TAG_OF(flags));
     do {
         struct ddict_view had = {0};
         uint64_t left = call_deadline_left_us(&w) / 1000;
@@ -116,6 +132,11 @@ int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size
         rc = ddict_view(d, key, klen, &had, 0, left < INT32_MAX ? (int)left : INT32_MAX);
         if (rc < 0 && rc != DDICT_ENOKEY)
             return rc;
+        if (rc == 0 && !tag_can_grow(had.tag)) {
+            rc = cannot_grow(had.tag);
+            ddict_release(&had);
+            return rc;
+        }
         struct iovec v[2] = {{.iov_base = (void *)(uintptr_t)had.data, .iov_len = had.len},
                              {.iov_base = (void *)(uintptr_t)val, .iov_len = vlen}};
         rc = put_if(&t, v, 2, rc == 0 ? DDICT_TAG(had.tag) : flags, had.version, NULL, &w);

@@ -247,6 +247,13 @@ START_TEST(all_that_is_appended_is_there) {
         ok(ddict_append(d, key, klen, "de", 2, 0, &total, WAIT));
         ck_assert_uint_eq(total, 5);
         value_is_text("abcde", 4);
+        fails(-EINVAL, ddict_append(d, key, klen, "1", 1, DDICT_TAG(TAG_INT), NULL, WAIT));
+        ok(put_int("12"));
+        fails(-EINVAL, ddict_append(d, key, klen, "3", 1, 0, NULL, WAIT));
+        value_is_text("12", TAG_INT);
+        ok(ddict_put(d, key, klen, "a", 1, DDICT_TAG(9), WAIT));
+        ok(ddict_append(d, key, klen, "b", 1, 0, NULL, WAIT));
+        value_is_text("ab", 9);
         ok(ddict_del(d, key, klen, WAIT));
     }
     everybody(one_appended);

@@ -108,6 +108,13 @@ class Atomic(DictTest):
             self.assertEqual(d[key], "éè")
             self.assertRaises(TypeError, d.append, key, 1)
             self.assertRaises(TypeError, d.append, key, ["x"])
+            for value in 12, 1.5, [1], None, {"a": bytes(1 << 20)}:
+                d[key] = value
+                with self.assertRaisesRegex(TypeError, "only bytes and text"):
+                    d.append(key, b"1")
+                self.assertEqual(d[key], value)
+            d[key] = bytearray(b"a")
+            self.assertEqual((d.append(key, b"b"), d[key]), (2, bytearray(b"ab")))
 
     def test_wait_for(self):
         d = self.d

@@ -75,8 +75,8 @@ PyObject *atomic_put_if(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     if (args_count("_put_if", n, 2, 3) < 0 || version_parse(args[1], &version) < 0 ||
         key_encode(&k, args[0]) < 0)
         return NULL;
-    if (removes || (value_encode(&v, args[2]) == 0 && value_join(&v) == 0)) {
-        if (handle_begin(h) == 0) {
+    if (removes || value_encode(&v, args[2]) == 0) {
+        if ((removes || value_join(&v) == 0) && handle_begin(h) == 0) {
             if (refill_wait(h, &k) == 0) {
                 Py_BEGIN_ALLOW_THREADS rc =
                     removes ? ddict_del_if(h->d, k.data, k.len, version, h->timeout_ms)
@@ -122,7 +122,9 @@ PyObject *atomic_append(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         value_clear(&v);
     }
     key_clear(&k);
-    if (rc < 0)
+    if (rc == -EINVAL)
+        PyErr_SetString(PyExc_TypeError, ddict_errmsg());
+    else if (rc < 0)
         error_raise(rc, args[0]);
     return rc ? NULL : PyLong_FromSize_t(total);
 }
