@@ -498,6 +498,7 @@ class Own(unittest.TestCase):
 
     def test_its_dictionary_was_ended_by_another_process(self):
         name = f"own{os.getpid()}"
+        self.addCleanup(subprocess.run, [os.environ["DDICT_TEST_COMMAND"], "down", "--name=" + name], stderr=subprocess.DEVNULL, env=dict(os.environ))
         for _ in range(2):
             with ddict.up(name, mem="32M", drain_ms=500, keep=True) as d:
                 lock = ddict.Lock("a")
