@@ -296,7 +296,8 @@ DDICT_API int ddict_key_version(ddict_t *d, const void *key, size_t klen, uint64
 /*
  * Wait until the version of the key is another one than `version` (0: until it is there); *now (may be
  * NULL) receives it, 0 if it is absent. -ETIMEDOUT: it was the same all the time. Of changes that follow
- * each other quickly only the last may be seen.
+ * each other quickly only the last may be seen. DDICT_EKEYLOST: the key may have been lost; with version 0
+ * that is waited for, too.
  */
 DDICT_API int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version,
                                 uint64_t *now, int timeout_ms);

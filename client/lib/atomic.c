@@ -173,6 +173,8 @@ int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version
     struct call_deadline w;
     uint64_t is;
     int rc = ddict_key_version(d, key, klen, &is, timeout_ms);
+    if (rc == DDICT_EKEYLOST && version == 0) /* it is not there; the manager waits until it is */
+        rc = 0;
     if (rc == 0 && is == version) {
         if ((rc = begin(&t, d, key, klen, timeout_ms, &w)) < 0)
             return rc;

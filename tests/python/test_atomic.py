@@ -136,6 +136,8 @@ class Atomic(DictTest):
             d[key] = 3
             d.wait_for(key, 3, timeout=0)
             self.assertRaises(ddict.TimeoutError, d.wait_for, key, ddict.ABSENT, timeout=0)
+            for timeout in -1, float("nan"):
+                self.assertRaises(ValueError, d.wait_for, key, 3, timeout=timeout)
 
     def test_frozen(self):
         self.d["k"] = 1

@@ -234,6 +234,17 @@ class Refill(unittest.TestCase):
             self.assertEqual(call(key), b"here")
             timer.join()
 
+    def test_the_value_of_a_lost_key_is_waited_for(self):
+        key, began, busy = self.lost[6], time.monotonic(), time.process_time()
+        self.assertRaises(ddict.KeyLostError, self.d.wait_for, key, 5, timeout=1)
+        self.assertGreater(time.monotonic() - began, 0.9)
+        self.assertLess(time.process_time() - busy, 0.2)  # it waits, and does not ask again and again
+        self.assertRaises(ddict.KeyLostError, self.d._wait_change, key, 7, 20)
+        timer = threading.Timer(0.7, self.d.__setitem__, (key, 5))
+        timer.start()
+        self.d.wait_for(key, 5, timeout=20)
+        timer.join()
+
     def test_a_lost_queue_says_so_and_goes_on(self):
         name = next(n for n in (f"queue{i}" for i in range(200)) if self.d.owner(ddict.Queue(n, d=self.d)._key) == 1)
         q = ddict.Queue(name, d=self.d)

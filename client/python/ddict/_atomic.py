@@ -52,14 +52,22 @@ def compare_and_set(d, key, old, new, version):
 
 def wait_for(d, key, value, timeout):
     seconds = d._seconds if timeout is None else timeout
+    if not seconds >= 0:
+        raise ValueError("a timeout is a number of seconds, 0 or more")
     until = monotonic() + seconds
     while True:
-        version = d.version(key)
+        version, lost = 0, None
         try:
+            version = d.version(key)
             if _version_if(d, key, value) is not None:
                 return
+        except KeyLostError as e:  # it may be put again
+            version, lost = 0, e
+        try:
+            now = d._wait_change(key, version, max(0.0, until - monotonic()))
         except KeyLostError:
             if monotonic() >= until:
                 raise
-        if d._wait_change(key, version, max(0.0, until - monotonic())) is None:
-            raise TimeoutError(f"{key!r} did not get the value within {seconds:.3g} s")
+            continue
+        if now is None:
+            raise lost or TimeoutError(f"{key!r} did not get the value within {seconds:.3g} s")

@@ -175,7 +175,7 @@ PyObject *atomic_wait(PyObject *self, PyObject *const *args, Py_ssize_t n) {
         double left = 1000 * (until - now_s());
         int ms = left < 1 ? 1 : left < SLICE_MS ? (int)left : SLICE_MS;
         Py_BEGIN_ALLOW_THREADS rc = ddict_wait_change(h->d, k.data, k.len, version, &now, ms);
-        Py_END_ALLOW_THREADS if ((rc != -ETIMEDOUT && rc != DDICT_EKEYLOST) ||
+        Py_END_ALLOW_THREADS if ((rc != -ETIMEDOUT && !(rc == DDICT_EKEYLOST && version == 0)) ||
                                  now_s() >= until) break;
         if (PyErr_CheckSignals() < 0) {
             rc = 1;
