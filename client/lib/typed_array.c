@@ -158,8 +158,8 @@ static int head_read(struct ddict_array *a, const struct ddict_view *v) {
 int ddict_read_array(const struct ddict_view *v, const char *type, struct ddict_array *a) {
     if (v->tag != DDICT_VALUE_ARRAY)
         return dd_error(-EBADMSG,
-                        "the value has tag %u, so it is no array (a numpy array under 256 "
-                        "bytes, in Fortran's order or of objects is a pickle)",
+                        "the value has tag %u, so it is no array (a torch tensor under 256 "
+                        "bytes and a numpy array in Fortran's order or of objects are pickles)",
                         v->tag);
     int rc = head_read(a, v);
     if (rc < 0)
