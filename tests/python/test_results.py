@@ -364,6 +364,43 @@ os.waitpid(pid, 0)
             results.process_results(self.to)
         self.assertEqual(sorted(os.listdir(os.path.dirname(self.to))), ["b"])
 
+    def test_one_bad_path_keeps_no_other_from_being_written(self):
+        with ResultsHandler("r", self.d) as r:
+            r.submit_result("x", b"x")
+            r.submit_result("a", b"a")
+            r.submit_result("a/b", b"b")  # the other one is a file
+            r.submit_result("y", b"y")
+            r.flush()
+            with self.assertRaises(OSError):
+                r.process_results(self.to)
+            self.d[PREFIX + "r/../out"] = b"bad"
+            with self.assertRaisesRegex(ddict.Error, "leads out of the folder"):
+                r.process_results(self.to)
+        self.assertEqual((self.read("x"), self.read("y")), (b"x", b"y"))
+
+    def test_what_has_not_changed_is_not_read_again(self):
+        from ddict._collect import Writer
+        self.d[PREFIX + "r/x"] = b"x"
+        writer = Writer(self.d, PREFIX + "r/", self.to, lambda path: None)
+        self.assertEqual(writer.write(), 1)
+        with mock.patch.object(writer, "d", mock.Mock(wraps=self.d)) as d:
+            self.assertEqual(writer.write(), 0)
+            d.view.assert_not_called()
+            d.view.side_effect = ddict.KeyLostError("lost")
+            self.d[PREFIX + "r/x"] = b"y"
+            self.assertRaises(ddict.KeyLostError, writer.write)
+            d.view.side_effect = KeyError("removed")
+            self.assertEqual(writer.write(), 0)
+
+    @mock.patch("ddict._s3.PAUSE_S", 0.01)
+    def test_a_server_of_s3_that_breaks_off_is_named(self):
+        import http.client
+        from ddict._s3 import ATTEMPTS, Bucket
+        with mock.patch("urllib.request.urlopen", side_effect=http.client.BadStatusLine("x")) as opened:
+            with self.assertRaisesRegex(OSError, "s3://bucket/x can not be written"):
+                Bucket("s3://bucket").put("x", b"x")
+        self.assertEqual(opened.call_count, ATTEMPTS)
+
     def test_what_comes_while_futures_run_is_written_and_their_error_is_raised(self):
         results, _ = self.submit()
         future, folder = concurrent.futures.Future(), self.to

@@ -2,8 +2,12 @@
 """The results of a run as files of a folder or objects of a bucket, for ResultsHandler.process_results()."""
 import os
 
-from . import Error
+from . import Error, KeyLostError
 from ._s3 import Bucket
+
+
+class _PathError(Error):
+    pass
 
 
 class Folder:
@@ -41,29 +45,39 @@ class Writer:
             files.setdefault(key[len(self.start):].partition("\0")[0], []).append(key)
         return files
 
-    def _parts(self, keys):
-        """The versions of the parts and their bytes. Empty if one was removed meanwhile."""
+    def _versions(self, keys):
+        return [(key, self.d.version(key)) for key in sorted(keys)]
+
+    def _write_file(self, path, keys):
+        """Whether it was written: something changed, and no part was removed meanwhile."""
+        try:
+            self.check(path)
+        except ValueError:
+            raise _PathError(f"a result has the path {path!r}, which leads out of the folder") from None
+        if self.seen.get(path) == self._versions(keys):
+            return False
         versions, data = [], []
         for key in sorted(keys):
             try:
                 with self.d.view(key) as view:
                     versions.append((key, view.version))
                     data.append(bytes(view))
+            except KeyLostError:
+                raise
             except KeyError:
-                return [], []
-        return versions, data
+                return False
+        self.to.put(path, data[0] if len(data) == 1 else b"".join(data))
+        self.seen[path] = versions
+        return True
 
     def write(self):
-        """Returns how many files were written."""
-        written = 0
+        """Returns how many files were written. The first error is raised when the others are."""
+        written, failed = 0, None
         for path, keys in sorted(self._files().items()):
             try:
-                self.check(path)
-            except ValueError:
-                raise Error(f"a result has the path {path!r}, which leads out of the folder") from None
-            versions, data = self._parts(keys)
-            if versions and self.seen.get(path) != versions:
-                self.to.put(path, data[0] if len(data) == 1 else b"".join(data))
-                self.seen[path] = versions
-                written += 1
+                written += self._write_file(path, keys)
+            except (_PathError, KeyLostError, FileExistsError, IsADirectoryError, NotADirectoryError) as e:  # of this file alone
+                failed = failed or e
+        if failed:
+            raise failed
         return written

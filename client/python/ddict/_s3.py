@@ -4,6 +4,7 @@ import configparser
 import datetime
 import hashlib
 import hmac
+import http.client
 import os
 import re
 import ssl
@@ -96,8 +97,8 @@ class Bucket:
                 code = re.search(r"<Code>([^<]*)</Code>", e.read(65536).decode(errors="replace"))
                 why = f"{e.code} {code.group(1) if code else e.reason}"
                 final = e.code < 500 and e.code != 429
-            except OSError as e:
-                why, final = str(getattr(e, "reason", e)), False
+            except (OSError, http.client.HTTPException) as e:
+                why, final = str(getattr(e, "reason", e)) or type(e).__name__, False
             if final or attempt == ATTEMPTS:
                 raise OSError(f"s3://{self.name}/{where} can not be written: {why}")
             time.sleep(PAUSE_S * attempt)
