@@ -37,7 +37,7 @@ static int refuse(struct extract *x, const void *key, size_t klen) {
 /* The path below the folder, into x->path. 0, or -EINVAL: the key gives none. */
 static int path_of(struct extract *x, const char *key, size_t klen) {
     size_t at = x->cut;
-    while (at < klen && key[at] == '/')
+    while (x->cut <= 1 && at < klen && key[at] == '/') /* below s/, s//x would be the file of s/x */
         at++;
     if (!results_path_ok(key + at, klen - at))
         return -EINVAL;
@@ -46,9 +46,10 @@ static int path_of(struct extract *x, const char *key, size_t klen) {
     return rc < 0 ? rc : bytes_add(&x->path, "", 1);
 }
 
-/* Whether an error is one of this path alone, as where one key is "a" and another one "a/b". */
+/* Whether an error is one of this path alone, as where one key is "a" and another one "a/b", or
+ * the file is a FIFO. */
 static bool error_is_of_path(int rc) {
-    return rc == -ENOTDIR || rc == -EISDIR || rc == -ELOOP || rc == -ENAMETOOLONG;
+    return rc == -ENOTDIR || rc == -EISDIR || rc == -ELOOP || rc == -ENAMETOOLONG || rc == -ENXIO;
 }
 
 static int file_write(struct extract *x, const struct ddict_view *v) {
@@ -56,7 +57,8 @@ static int file_write(struct extract *x, const struct ddict_view *v) {
     int folder = folder_below_open(x->folder, (const char *)x->path.data, &name);
     if (folder < 0)
         return folder;
-    int fd = openat(folder, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = openat(folder, name,
+                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     int rc = fd < 0 ? -errno : value_file_write(fd, v, x->raw, false);
     if (fd >= 0 && close(fd) != 0 && rc == 0)
         rc = -errno;
