@@ -372,12 +372,6 @@ START_TEST(writers_notice_no_lost_answer) {
 }
 END_TEST
 
-/* Fewer answers come by a connection than values are under way. */
-START_TEST(writers_notice_no_lost_answer_of_each_three) {
-    writers_cut("0", "3");
-}
-END_TEST
-
 /* --- in the middle --- */
 struct putter {
     pthread_t thread;
@@ -667,7 +661,6 @@ int main(int argc, char **argv) {
                                   writers_notice_no_kill_of_either,
                                   writers_notice_no_lost_piece,
                                   writers_notice_no_lost_answer,
-                                  writers_notice_no_lost_answer_of_each_three,
                                   a_value_comes_over_some_lives_of_the_owner,
                                   what_is_given_up_while_the_owner_is_away_is_never_put,
                                   its_mode_is_judged_once,
