@@ -26,14 +26,10 @@ static struct dict x;
 static ddict_t *d[2];
 
 static void before(void) {
-    dict_start(&x, 2, 4, 128 * MIB);
-    for (int i = 0; i < 2; i++)
-        d[i] = dict_attach(&x, i);
+    dict_begin_all(&x, d, 2, 4, 128 * MIB);
 }
 static void after(void) {
-    for (int i = 0; i < 2; i++)
-        ddict_detach(d[i]);
-    dict_stop(&x);
+    dict_end_all(&x, d);
 }
 
 /* A process of that node, which says who it is. With a key it puts that when it is told to. */
@@ -200,17 +196,6 @@ int main(int argc, char **argv) {
         a_client_lives_until_its_process_ends, a_client_is_one_handle_of_one_process,
         a_client_outlives_its_managers, nothing_of_a_dead_client_is_done_later,
         nothing_of_a_dead_client_is_done_later_though_its_manager_died};
-    Suite *s = suite_create("client_alive");
-    TCase *c = tcase_create("client_alive");
-    tcase_set_timeout(c, 120);
-    tcase_add_checked_fixture(c, before, after);
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (argc < 2 || strcmp(tests[i]->name, argv[1]) == 0)
-            tcase_add_test(c, tests[i]);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    bool good = srunner_ntests_failed(r) == 0 && srunner_ntests_run(r) > 0;
-    srunner_free(r);
-    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+    return tests_main_with("client_alive", before, after, argc, argv, tests,
+                           sizeof tests / sizeof *tests);
 }

@@ -193,6 +193,18 @@ ddict_t *dict_begin(struct dict *x, int nodes, int managers, uint64_t mem) {
     return dict_attach(x, 0);
 }
 
+void dict_begin_all(struct dict *x, ddict_t **d, int nodes, int managers, uint64_t mem) {
+    dict_start(x, nodes, managers, mem);
+    for (int i = 0; i < nodes; i++)
+        d[i] = dict_attach(x, i);
+}
+
+void dict_end_all(struct dict *x, ddict_t **d) {
+    for (int i = 0; i < x->nodes; i++)
+        ddict_detach(d[i]);
+    dict_stop(x);
+}
+
 uint64_t dict_retired(ddict_t *d) {
     struct ddict_manager_stats *s;
     uint64_t sum = 0;
@@ -248,10 +260,13 @@ static bool is_named(const char *test, int argc, char **argv) {
     return found;
 }
 
-int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n) {
+int tests_main_with(const char *name, void (*before)(void), void (*after)(void), int argc,
+                    char **argv, const TTest *const *tests, size_t n) {
     Suite *s = suite_create(name);
     TCase *t = tcase_create(name);
     tcase_set_timeout(t, 120);
+    if (before)
+        tcase_add_checked_fixture(t, before, after);
     int wanted = argc < 2 ? (int)n : argc - 1;
     for (size_t i = 0; i < n; i++)
         if (is_named(tests[i]->name, argc, argv))
@@ -262,4 +277,8 @@ int tests_main(const char *name, int argc, char **argv, const TTest *const *test
     bool good = srunner_ntests_failed(r) == 0 && srunner_ntests_run(r) == wanted;
     srunner_free(r);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n) {
+    return tests_main_with(name, NULL, NULL, argc, argv, tests, n);
 }

@@ -35,6 +35,9 @@ void dict_managers(struct dict *x, ddict_t *d); /* fill x->manager */
 /* Started, and attached to on node 0; and the end of both. */
 ddict_t *dict_begin(struct dict *x, int nodes, int managers, uint64_t mem);
 void dict_end(struct dict *x, ddict_t *d);
+/* The same, attached to on each node. */
+void dict_begin_all(struct dict *x, ddict_t **d, int nodes, int managers, uint64_t mem);
+void dict_end_all(struct dict *x, ddict_t **d);
 uint64_t dict_retired(ddict_t *d); /* bytes, in all managers */
 
 /* With forked processes: a byte through a pipe, and how one ended. */
@@ -54,6 +57,9 @@ bool value_is(const void *buf, size_t len, uint64_t seed);
 
 /* As main, of one case: all tests, or those that the command line names. */
 int tests_main(const char *name, int argc, char **argv, const TTest *const *tests, size_t n);
+/* The same with a fixture around each test. */
+int tests_main_with(const char *name, void (*before)(void), void (*after)(void), int argc,
+                    char **argv, const TTest *const *tests, size_t n);
 
 #define ok(call)                                                            \
     do {                                                                    \

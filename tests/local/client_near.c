@@ -15,14 +15,10 @@ static struct dict x;
 static ddict_t *d[2];
 
 static void before(void) {
-    dict_start(&x, 2, 4, 64 * MIB);
-    for (int i = 0; i < 2; i++)
-        d[i] = dict_attach(&x, i);
+    dict_begin_all(&x, d, 2, 4, 64 * MIB);
 }
 static void after(void) {
-    for (int i = 0; i < 2; i++)
-        ddict_detach(d[i]);
-    dict_stop(&x);
+    dict_end_all(&x, d);
 }
 
 static size_t tagged(char key[64], unsigned tag, unsigned i) {
@@ -184,19 +180,13 @@ START_TEST(a_directed_key_is_on_its_manager_and_found_from_every_node) {
 }
 END_TEST
 
-int main(void) {
-    Suite *s = suite_create("client_near");
-    TCase *c = tcase_create("client_near");
-    tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, before, after);
-    tcase_add_test(c, keys_with_a_tag_are_on_one_manager_for_every_call);
-    tcase_add_test(c, a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it);
-    tcase_add_test(c, the_lengths_of_the_nodes_are_that_of_all);
-    tcase_add_test(c, a_directed_key_is_on_its_manager_and_found_from_every_node);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {
+        keys_with_a_tag_are_on_one_manager_for_every_call,
+        a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it,
+        the_lengths_of_the_nodes_are_that_of_all,
+        a_directed_key_is_on_its_manager_and_found_from_every_node,
+    };
+    return tests_main_with("client_near", before, after, argc, argv, tests,
+                           sizeof tests / sizeof *tests);
 }

@@ -95,14 +95,6 @@ static void before(void) {
     primary_alone();
     backup_new();
 }
-static void after(void) {
-    conn_free(proxy.c);
-    side_close(&primary);
-    side_close(&backup);
-    client_close();
-    fds_look(true);
-}
-
 /* --- what is there --- */
 static const char *key_of(unsigned n) {
     static char name[MANY][16];
@@ -671,7 +663,7 @@ START_TEST(each_that_is_promoted_has_numbers_of_its_own) {
         promote();
         events[i] = backup.page.events;
         if (i == 0) {
-            after();
+            both_close();
             before();
         }
     }
@@ -773,7 +765,7 @@ START_TEST(without_memory_for_changes_in_flight_it_is_told_of) {
         rows_send(false);
         UNTIL(copied());
         both_same();
-        after();
+        both_close();
         before();
     }
 }
@@ -901,11 +893,11 @@ START_TEST(the_next_life_of_the_primary_in_the_midst_copies_anew) {
 END_TEST
 
 UNIT_MAIN_WITH(
-    "manager_copy", before, after, all_that_is_there_is_copied, an_empty_owner_is_whole_at_once,
-    a_backup_of_which_no_port_is_known_is_not_there, changes_wait_for_it_from_the_beginning,
-    what_is_changed_meanwhile_is_the_same_on_both, whatever_breaks_it_begins_anew,
-    clear_meanwhile_clears_both, a_queue_that_is_never_at_rest_is_copied_whole,
-    what_waits_for_a_key_is_served_behind_its_copy,
+    "manager_copy", before, both_close, all_that_is_there_is_copied,
+    an_empty_owner_is_whole_at_once, a_backup_of_which_no_port_is_known_is_not_there,
+    changes_wait_for_it_from_the_beginning, what_is_changed_meanwhile_is_the_same_on_both,
+    whatever_breaks_it_begins_anew, clear_meanwhile_clears_both,
+    a_queue_that_is_never_at_rest_is_copied_whole, what_waits_for_a_key_is_served_behind_its_copy,
     what_waits_for_a_key_that_is_copied_ends_at_its_time, large_values_are_copied_in_pieces,
     what_was_answered_before_and_meanwhile_is_made_once,
     a_change_in_doubt_when_the_copy_begins_anew_is_made_once,

@@ -6,22 +6,6 @@
  */
 #include "sides.h"
 
-static void before(void) {
-    fds_look(false);
-    memset(&proxy, 0, sizeof proxy);
-    side_open(&primary, OWNER);
-    side_open(&backup, shadow_of(&deal, OWNER));
-    client_open();
-    client_tell();
-}
-static void after(void) {
-    conn_free(proxy.c);
-    side_close(&primary);
-    side_close(&backup);
-    client_close();
-    fds_look(true);
-}
-
 START_TEST(a_put_is_answered_and_seen_when_the_backup_has_it) {
     uint64_t put = ask(MSG_PUT, 0, key(0), "one");
     alone(300);
@@ -671,7 +655,7 @@ START_TEST(a_later_life_clears_again) {
 END_TEST
 
 UNIT_MAIN_WITH(
-    "manager_replicas", before, after, a_put_is_answered_and_seen_when_the_backup_has_it,
+    "manager_replicas", both_open, both_close, a_put_is_answered_and_seen_when_the_backup_has_it,
     what_is_asked_of_a_key_keeps_its_order, new_and_existing_are_judged_in_their_turn,
     who_waits_for_a_key_is_served_in_order, queues_have_their_limit_and_their_order,
     clear_waits_for_all_before_and_all_behind_for_it, cancel_ends_what_waits_and_not_what_was_sent,

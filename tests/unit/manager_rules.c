@@ -7,22 +7,6 @@
 
 enum { TAG = 5 };
 
-static void before(void) {
-    fds_look(false);
-    memset(&proxy, 0, sizeof proxy);
-    side_open(&primary, OWNER);
-    side_open(&backup, shadow_of(&deal, OWNER));
-    client_open();
-    client_tell();
-}
-static void after(void) {
-    conn_free(proxy.c);
-    side_close(&primary);
-    side_close(&backup);
-    client_close();
-    fds_look(true);
-}
-
 static struct msg add_of(const char *k, int64_t delta, uint8_t *payload) {
     struct msg r = request(MSG_PUT, 0, k, NULL, payload);
     r.rule = RULE_ADD;
@@ -172,7 +156,7 @@ START_TEST(sums_and_conditions_outlive_broken_connections) {
 }
 END_TEST
 
-UNIT_MAIN_WITH("manager_rules", before, after, sums_in_flight_are_of_those_before,
+UNIT_MAIN_WITH("manager_rules", both_open, both_close, sums_in_flight_are_of_those_before,
                of_two_with_one_version_the_first_is_made,
                who_waits_for_another_version_learns_what_both_have,
                a_sum_is_told_again_and_not_made_again,

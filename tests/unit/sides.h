@@ -471,4 +471,21 @@ static inline void side_close(struct side *s) {
     munmap(s->setup.ledger, sizeof *s->setup.ledger);
 }
 
+/* Both, whole, with a client; and their end. */
+static inline void both_open(void) {
+    fds_look(false);
+    memset(&proxy, 0, sizeof proxy);
+    side_open(&primary, OWNER);
+    side_open(&backup, shadow_of(&deal, OWNER));
+    client_open();
+    client_tell();
+}
+static inline void both_close(void) {
+    conn_free(proxy.c);
+    side_close(&primary);
+    side_close(&backup);
+    client_close();
+    fds_look(true);
+}
+
 #endif
