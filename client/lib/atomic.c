@@ -68,6 +68,12 @@ static int put_if(const struct target *t, const struct iovec *iov, int n, unsign
     return rc;
 }
 
+static int tag_check(const char *call, unsigned flags) {
+    return flags & ~DDICT_TAG(0xff)
+               ? dd_error(-EINVAL, "%s with flags 0x%x: only a tag is allowed", call, flags)
+               : 0;
+}
+
 int ddict_put_if(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                  unsigned flags, uint64_t version, uint64_t *now, int timeout_ms) {
     struct iovec v = {.iov_base = (void *)(uintptr_t)val, .iov_len = vlen};
@@ -76,8 +82,8 @@ int ddict_put_if(ddict_t *d, const void *key, size_t klen, const void *val, size
     int rc = begin(&t, d, key, klen, timeout_ms, &w);
     if (rc < 0)
         return rc;
-    if (flags & ~DDICT_TAG(0xff))
-        return dd_error(-EINVAL, "put_if with flags 0x%x: only a tag is allowed", flags);
+    if ((rc = tag_check("put_if", flags)) < 0)
+        return rc;
     return put_if(&t, &v, 1, flags, version, now, &w);
 }
 
@@ -120,8 +126,8 @@ int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size
     int rc = begin(&t, d, key, klen, timeout_ms, &w);
     if (rc < 0)
         return rc;
-    if (flags & ~DDICT_TAG(0xff))
-        return dd_error(-EINVAL, "append with flags 0x%x: only a tag is allowed", flags);
+    if ((rc = tag_check("append", flags)) < 0)
+        return rc;
     if (!tag_can_grow(DDICT_TAG_OF(flags)))
         return cannot_grow(DDICT_TAG_OF(flags));
     do {
