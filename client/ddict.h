@@ -39,10 +39,10 @@
  * effect when the manager reads what was sent to it. ddict_pop() says more about pops.
  *
  * TIMEOUTS. Every call that can wait takes timeout_ms in milliseconds. -1 is the default:
- * $DDICT_TIMEOUT seconds, or if that is not set 60 s; where ddict_refills() 30 min for calls without
- * DDICT_WAIT, because they may wait until a source is read. 0 is not to wait: values of managers on
- * this node are read in place, and a call that would have to ask a manager gives -ETIMEDOUT and sends
- * nothing. No call waits for ever.
+ * $DDICT_TIMEOUT seconds, or if that is not set 60 s; where ddict_refills() 30 min for calls
+ * without DDICT_WAIT, because they may wait until a source is read. 0 is not to wait: values of
+ * managers on this node are read in place, and a call that would have to ask a manager gives
+ * -ETIMEDOUT and sends nothing. No call waits for ever.
  *
  *     - With DDICT_WAIT the manager decides when the time is over, and the call waits for that
  *       answer 50 ms longer, a pop or push 1 s longer. Otherwise a manager that is only late would
@@ -89,10 +89,11 @@
  * is started again over its memory: a call that asks it takes some milliseconds longer, and has the
  * result that it would have had; a change gives DDICT_ELOST in rare cases (restarts= in
  * ddict.conf(5)). Where it is not started again, or a node is lost, every call gives DDICT_ELOST
- * within its deadline; when the dictionary has ended, DDICT_EGONE. With --replicas=2 or --refill the
- * dictionary outlives a lost node. With --refill a key that is not there, and may have been lost with
- * a node, gives DDICT_EKEYLOST, not DDICT_ENOKEY; other keys are as ever. Views that are held stay readable until they are released. A manager that
- * stands still for 10 s (stopped, or waiting for a disk) counts as lost.
+ * within its deadline; when the dictionary has ended, DDICT_EGONE. With --replicas=2 or --refill
+ * the dictionary outlives a lost node. With --refill a key that is not there, and may have been
+ * lost with a node, gives DDICT_EKEYLOST, not DDICT_ENOKEY; other keys are as ever. Views that are
+ * held stay readable until they are released. A manager that stands still for 10 s (stopped, or
+ * waiting for a disk) counts as lost.
  *
  * A process that overwrites this library's memory can break a rule of the managers. They then take
  * nothing more from it: its calls give DDICT_ELOST, while what it reads in place and the views that
@@ -136,10 +137,10 @@ typedef struct ddict_handle ddict_t; /* a handle; belongs to the caller until dd
  * call waits one more default timeout. A pop that then gives DDICT_ENOKEY has certainly popped
  * nothing; without this flag -ETIMEDOUT leaves open whether a value was popped and is lost. */
 #define DDICT_SURE 8u
-/* For `ddict load`, where ddict_refills(); elsewhere both mean nothing. Of put: the value stands in a
- * source, from which it can be read again; what was put so is changed and removed by calls with
- * DDICT_LOADED alone, others give DDICT_ESEALED. DDICT_REFILL, with DDICT_LOADED and DDICT_NEW: it
- * is read again. DDICT_EEXISTS where it is not wanted any more. */
+/* For `ddict load`, where ddict_refills(); elsewhere both mean nothing. Of put: the value stands
+ * in a source, from which it can be read again; what was put so is changed and removed by calls
+ * with DDICT_LOADED alone, others give DDICT_ESEALED. DDICT_REFILL, with DDICT_LOADED and
+ * DDICT_NEW: it is read again. DDICT_EEXISTS where it is not wanted any more. */
 #define DDICT_LOADED 16u
 #define DDICT_REFILL 32u
 /* Of put and push: an 8-bit tag, which is stored with the value and returned with it. The Python
@@ -256,26 +257,29 @@ DDICT_API int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *v
 /*
  * --- one key, depending on what it has ---
  *
- * The manager of the key judges and makes the change in one step, so of several callers each finds what
- * the one before has left. They are made once as puts are, and otherwise give the errors of ddict_put()
- * and ddict_del(). A version of a key never comes again, also after the key was removed; with
- * --replicas=2 a key may have a later version, though nobody has changed it, once after a loss: so
- * ddict_put_if() and ddict_del_if() never hit another value, and may give DDICT_ECHANGED then.
+ * The manager of the key judges and makes the change in one step, so of several callers each finds
+ * what the one before has left. They are made once as puts are, and otherwise give the errors of
+ * ddict_put() and ddict_del(). A version of a key never comes again, also after the key was
+ * removed; with --replicas=2 a key may have a later version, though nobody has changed it, once
+ * after a loss: so ddict_put_if() and ddict_del_if() never hit another value, and may give
+ * DDICT_ECHANGED then.
  *
- * With --refill: add of a key that may have been lost gives DDICT_EKEYLOST, and so do put_if and del_if
- * with a version; put_if with version 0 stores.
+ * With --refill: add of a key that may have been lost gives DDICT_EKEYLOST, and so do put_if and
+ * del_if with a version; put_if with version 0 stores.
  */
 /*
- * Add delta to the integer at key; *sum (may be NULL) receives the sum. An absent key counts as 0. The
- * value is an int as the Python binding stores it (doc/FORMAT.md, tag 5: decimal text). Errors, which
- * change nothing: DDICT_ENOTINT (the value is no integer of 64 bits), -ERANGE (the sum would not be).
+ * Add delta to the integer at key; *sum (may be NULL) receives the sum. An absent key counts as 0.
+ * The value is an int as the Python binding stores it (doc/FORMAT.md, tag 5: decimal text).
+ * Errors, which change nothing: DDICT_ENOTINT (the value is no integer of 64 bits), -ERANGE (the
+ * sum would not be).
  */
 DDICT_API int ddict_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t *sum,
                         int timeout_ms);
 /*
  * Store as ddict_put(), but only if the key's version is still `version`, which a view has, or
- * ddict_key_version() gives; 0: only if it is absent. *now (may be NULL) receives the new version; with
- * DDICT_ECHANGED, when nothing was stored, the present one, 0 if it is absent. flags: DDICT_TAG(t).
+ * ddict_key_version() gives; 0: only if it is absent. *now (may be NULL) receives the new version;
+ * with DDICT_ECHANGED, when nothing was stored, the present one, 0 if it is absent. flags:
+ * DDICT_TAG(t).
  */
 DDICT_API int ddict_put_if(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                            unsigned flags, uint64_t version, uint64_t *now, int timeout_ms);
@@ -283,10 +287,11 @@ DDICT_API int ddict_put_if(ddict_t *d, const void *key, size_t klen, const void 
 DDICT_API int ddict_del_if(ddict_t *d, const void *key, size_t klen, uint64_t version,
                            int timeout_ms);
 /*
- * Put vlen bytes behind the value, which keeps its tag; of an absent key it is a put, with the tag of
- * flags. *total (may be NULL) receives the value's length then. The whole value goes to its manager
- * again, which needs memory for both: for values that stay small. Those that grow are keys of their own,
- * or a queue. -EINVAL: the tag is one of Python's that are no bytes or text: 2, 3, 5, 6, 7.
+ * Put vlen bytes behind the value, which keeps its tag; of an absent key it is a put, with the tag
+ * of flags. *total (may be NULL) receives the value's length then. The whole value goes to its
+ * manager again, which needs memory for both: for values that stay small. Those that grow are keys
+ * of their own, or a queue. -EINVAL: the tag is one of Python's that are no bytes or text: 2, 3,
+ * 5, 6, 7.
  */
 DDICT_API int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                            unsigned flags, size_t *total, int timeout_ms);
@@ -294,18 +299,18 @@ DDICT_API int ddict_append(ddict_t *d, const void *key, size_t klen, const void 
 DDICT_API int ddict_key_version(ddict_t *d, const void *key, size_t klen, uint64_t *version,
                                 int timeout_ms);
 /*
- * Wait until the version of the key is another one than `version` (0: until it is there); *now (may be
- * NULL) receives it, 0 if it is absent. -ETIMEDOUT: it was the same all the time. Of changes that follow
- * each other quickly only the last may be seen. DDICT_EKEYLOST: the key may have been lost; with version 0
- * that is waited for, too.
+ * Wait until the version of the key is another one than `version` (0: until it is there); *now
+ * (may be NULL) receives it, 0 if it is absent. -ETIMEDOUT: it was the same all the time. Of
+ * changes that follow each other quickly only the last may be seen. DDICT_EKEYLOST: the key may
+ * have been lost; with version 0 that is waited for, too.
  */
 DDICT_API int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version,
                                 uint64_t *now, int timeout_ms);
 
 /* --- all keys --- */
 
-/* Number of keys of the whole dictionary, without hidden ones, or a negative code. It is a sum over the managers, each
- * exact at its own moment. */
+/* Number of keys of the whole dictionary, without hidden ones, or a negative code. It is a sum over
+ * the managers, each exact at its own moment. */
 DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
 /* The same of the managers of this node alone; reads memory, asks nobody. */
 DDICT_API int64_t ddict_local_len(ddict_t *d, int timeout_ms);
@@ -570,8 +575,8 @@ DDICT_API int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int t
  * them out. */
 DDICT_API int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
                                      ddict_iter_t **out, int timeout_ms);
-/* As ddict_iter_open_prefix(); flags: DDICT_ITER_HIDDEN for hidden keys, too. They are also given if
- * all keys with the prefix are hidden. */
+/* As ddict_iter_open_prefix(); flags: DDICT_ITER_HIDDEN for hidden keys, too. They are also given
+ * if all keys with the prefix are hidden. */
 #define DDICT_ITER_HIDDEN 1u
 DDICT_API int ddict_iter_open_flags(ddict_t *d, int manager, const void *prefix, size_t plen,
                                     unsigned flags, ddict_iter_t **out, int timeout_ms);
@@ -648,12 +653,12 @@ DDICT_API int ddict_get_info(ddict_t *d, struct ddict_info *info);
 /* The manager that owns key, 0 .. managers - 1; manager m runs on node m mod nodes. */
 DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
 /*
- * The key under which a value lies on a manager of the caller's choice: written to out, which has room
- * for cap bytes, klen + DDICT_KEY_AT are enough. All calls on it go to that manager, from every node;
- * the manager is part of the key, so nobody has to look for it. If the manager owns the key anyway it is
- * the key itself; else a hidden key (see HIDDEN KEYS), of klen + DDICT_KEY_AT bytes. Returns its length,
- * or DDICT_ESMALL, DDICT_EKEYSIZE (the key may have DDICT_KEY_MAX - DDICT_KEY_AT bytes), -EINVAL
- * (there is no such manager, or it owns no keys).
+ * The key under which a value lies on a manager of the caller's choice: written to out, which has
+ * room for cap bytes, klen + DDICT_KEY_AT are enough. All calls on it go to that manager, from
+ * every node; the manager is part of the key, so nobody has to look for it. If the manager owns
+ * the key anyway it is the key itself; else a hidden key (see HIDDEN KEYS), of klen + DDICT_KEY_AT
+ * bytes. Returns its length, or DDICT_ESMALL, DDICT_EKEYSIZE (the key may have DDICT_KEY_MAX -
+ * DDICT_KEY_AT bytes), -EINVAL (there is no such manager, or it owns no keys).
  */
 #define DDICT_KEY_AT 14u
 DDICT_API ssize_t ddict_key_at(ddict_t *d, unsigned manager, const void *key, size_t klen,
@@ -668,8 +673,8 @@ DDICT_API int ddict_refills(ddict_t *d);
 /*
  * --- who is alive ---
  *
- * What a process holds under a key of its own making (a lock, a lease, a turn) should not stay its own
- * when it dies. So it stores there who it is, and who finds that asks whether it lives:
+ * What a process holds under a key of its own making (a lock, a lease, a turn) should not stay its
+ * own when it dies. So it stores there who it is, and who finds that asks whether it lives:
  *
  *     ddict_self(d, &me, -1);                          this process
  *     ddict_put(d, "lock", 4, &me, sizeof me, DDICT_NEW, -1);
@@ -677,24 +682,28 @@ DDICT_API int ddict_refills(ddict_t *d);
  *     if (ddict_alive(d, holder, -1) == 0)
  *         ...                                          it is dead: take its place
  *
- * A client is one handle of one process. The handle of a forked child is another client, and so is a
- * second handle of the same process. No other client of this dictionary is ever named so again. A
- * client is as large as two 64-bit numbers, and its bytes may be stored; all 0 is none.
+ * A client is one handle of one process. The handle of a forked child is another client, and so is
+ * a second handle of the same process. No other client of this dictionary is ever named so again.
+ * A client is as large as two 64-bit numbers, and its bytes may be stored; all 0 is none.
  */
 struct ddict_client {
     uint64_t node; /* on which it runs, 0 .. nodes - 1 */
     uint64_t id;   /* on that node, from 1 on */
 };
-/* Who the handle is, into *me. Asks no manager. In a forked child as any first call: it attaches. */
+/* Who the handle is, into *me. Asks no manager. In a forked child as any first call: it attaches.
+ * */
 DDICT_API int ddict_self(ddict_t *d, struct ddict_client *me, int timeout_ms);
 /*
- * 1 if the client lives, 0 if it is dead, or a negative code. It is dead when its handle was detached,
- * its process has ended, however that was, its node is lost, or the managers serve it no more because
- * it broke a rule. A process that is suspended lives, and so does one whose manager died and is started
- * again. 0 is said only when all changes that the client has asked for are over: none of them takes
- * effect after it. So 1 may be said for a moment longer, and as long as a manager that was asked for
- * one does not answer. Asks the managers of the client's node: timeout_ms 0 gives -ETIMEDOUT, but for
- * the handle itself. Errors: -EINVAL (all 0, or there is no such node).
+ * 1 if the client lives, 0 if it is dead, or a negative code. It is dead when its handle was
+ * detached, its process has ended, however that was, its node is lost, or the managers serve it no
+ * more because it broke a rule. A process that is suspended lives, and so does one whose manager
+ * died and is started again. 0 is said only when all changes that the client has asked for are
+ * over: none of them takes effect after it. (One exception, with --replicas=2: the client died
+ * together with the manager of its node that passed the change on to another node, while it was on
+ * its way from there to the second copy.) So 1 may be said for a moment longer, and as long as a
+ * manager that was asked for one does not answer. Asks the managers of the client's node:
+ * timeout_ms 0 gives -ETIMEDOUT, but for the handle itself. Errors: -EINVAL (all 0, or there is no
+ * such node).
  */
 DDICT_API int ddict_alive(ddict_t *d, struct ddict_client who, int timeout_ms);
 
@@ -812,42 +821,42 @@ DDICT_API char *ddict_stats_json(const struct ddict_manager_stats *s, size_t siz
 /* --- a dictionary of this program's own --- */
 
 /*
- * Start a dictionary, wait until it can be used, and attach to it. options: words as `ddict up` takes
- * them ("--managers=4", "--mem=8G"; ddict-up(1)), NULL behind the last; NULL: none. In a Slurm job its
- * managers run on the job's nodes, of which this must be one; elsewhere on this machine. Without
- * --name its name is one that no other dictionary has. ddict_get_info() tells the name; give it to
- * other processes, as $DDICT_NAME or otherwise, and they can attach.
+ * Start a dictionary, wait until it can be used, and attach to it. options: words as `ddict up`
+ * takes them ("--managers=4", "--mem=8G"; ddict-up(1)), NULL behind the last; NULL: none. In a
+ * Slurm job its managers run on the job's nodes, of which this must be one; elsewhere on this
+ * machine. Without --name its name is one that no other dictionary has. ddict_get_info() tells the
+ * name; give it to other processes, as $DDICT_NAME or otherwise, and they can attach.
  *
- * It ends by ddict_down(), or with this process, however that ends (exec too): at exit(), which waits
- * for it; in the background after _exit() or SIGKILL. A forked child is no maker of it: the child
- * may use it and may exit. With the option --keep it ends by ddict_down() or with the job alone, and
- * if there is a dictionary of the name already, that one is attached to.
+ * It ends by ddict_down(), or with this process, however that ends (exec too): at exit(), which
+ * waits for it; in the background after _exit() or SIGKILL. A forked child is no maker of it: the
+ * child may use it and may exit. With the option --keep it ends by ddict_down() or with the job
+ * alone, and if there is a dictionary of the name already, that one is attached to.
  *
  * timeout_ms, -1: as long as the start takes (--start-timeout limits it; --load and --restore take
  * their time). A start that fails, or is late, is undone before the call returns. DDICT_ENODICT: it
- * did not start; the sentence says why. -ENOENT: there is no command `ddict`, which is looked for as
- * $DDICT_COMMAND, else beside this library, else on PATH; it is a child of this process meanwhile.
- * -EINVAL: a word is no option.
+ * did not start; the sentence says why. -ENOENT: there is no command `ddict`, which is looked for
+ * as $DDICT_COMMAND, else beside this library, else on PATH; it is a child of this process
+ * meanwhile. -EINVAL: a word is no option.
  *
  * Threads: any; several may start dictionaries at once.
  */
 DDICT_API int ddict_up(ddict_t **out, const char *const *options, int timeout_ms);
 
-/* The same in parts, for a program that does something else meanwhile. wait: -ETIMEDOUT: not yet, call
- * it again; with every other result s is gone. cancel undoes the start; s is gone. */
+/* The same in parts, for a program that does something else meanwhile. wait: -ETIMEDOUT: not yet,
+ * call it again; with every other result s is gone. cancel undoes the start; s is gone. */
 typedef struct ddict_start ddict_start_t;
 DDICT_API int ddict_up_begin(ddict_start_t **s, const char *const *options);
 DDICT_API int ddict_up_wait(ddict_start_t *s, ddict_t **out, int timeout_ms);
 DDICT_API int ddict_up_cancel(ddict_start_t *s);
 
 /*
- * End the dictionary of that name. NULL: of those that this process made by ddict_up() the last one,
- * else as for ddict_attach().
+ * End the dictionary of that name. NULL: of those that this process made by ddict_up() the last
+ * one, else as for ddict_attach().
  *
  * One that this process made drains: it waits, --drain-ms at most, for the processes that are
  * attached, so detach first. The call returns when nothing of it is left; timeout_ms -1: as long as
- * that takes. DDICT_ELOST: it was lost before. -EIO: not all was saved (--save). After -ETIMEDOUT it
- * goes on to end, and the call may be made again.
+ * that takes. DDICT_ELOST: it was lost before. -EIO: not all was saved (--save). After -ETIMEDOUT
+ * it goes on to end, and the call may be made again.
  *
  * Any other one is told to drain and end, and the call returns when its managers have taken the
  * order.
