@@ -49,12 +49,23 @@ python_install = install-pyddictLTLIBRARIES
 $(python_install): install-libLTLIBRARIES
 # Users cannot write into a folder of root's, so without these files each process of a job would compile the modules again.
 python_compile = cd / && umask 022 && '$(PYTHON)' -m compileall -q -f -d '$(pyddictdir)'
-after_install += install-python-compiled
-after_uninstall += uninstall-python-compiled
+after_install += install-python-compiled install-python-metadata
+after_uninstall += uninstall-python-compiled uninstall-python-metadata
 install-python-compiled:
 	d=$$(cd '$(DESTDIR)$(pyddictdir)' && pwd) && $(python_compile) "$$d"
 uninstall-python-compiled:
 	rm -rf '$(DESTDIR)$(pyddictdir)/__pycache__' '$(DESTDIR)$(pyddicttorchdir)/__pycache__'
+# What pip writes of a package, so that importlib.metadata and pip list know it, and pytest finds the plugin. Without a RECORD pip removes nothing of it.
+# The plugin's entry point has the module's name, so that `pytest -p ddict.pytest_plugin` is the same plugin.
+python_metadata = $(DESTDIR)$(pyddictdir)/../slurm_ddict-$(PACKAGE_VERSION).dist-info
+install-python-metadata:
+	$(MKDIR_P) "$(python_metadata)"
+	printf '%s\n' 'Metadata-Version: 2.1' 'Name: slurm-ddict' 'Version: $(PACKAGE_VERSION)' \
+	  'Summary: The distributed in-memory dictionary of a Slurm job' 'License: Apache-2.0' >"$(python_metadata)/METADATA"
+	printf '%s\n' '[pytest11]' 'ddict.pytest_plugin = ddict.pytest_plugin' >"$(python_metadata)/entry_points.txt"
+	echo make >"$(python_metadata)/INSTALLER"
+uninstall-python-metadata:
+	rm -rf "$(python_metadata)"
 else
 EXTRA_DIST += $(python_sources) client/python/runtime/runtime.c
 endif

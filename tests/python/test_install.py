@@ -31,8 +31,8 @@ class Install(DictTest):
         self.environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
         self.environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
 
-    def run_quiet(self, *command, **kw):
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment, **kw)
+    def run_quiet(self, *command, cwd=None, **environment):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**self.environment, **environment}, cwd=cwd)
         self.assertEqual(done.returncode, 0, f"{command}: {done.stdout}")
         return done.stdout
 
@@ -57,10 +57,26 @@ class Install(DictTest):
         self.assertEqual(said, "[1]\n")
         self.assertEqual(self.d["b"], {"x": 1})
 
-    def test_import_is_cheap(self):
+    def installed(self):
         import ddict
         if not (Path(ddict.__file__).parents[4] / "bin/ddictd").exists():
             self.skipTest("not an installed prefix")
+        return ddict
+
+    def test_make_install_leaves_what_pip_and_pytest_look_for(self):
+        ddict = self.installed()
+        environment = {**self.environment, "PYTHONPATH": str(Path(ddict.__file__).parents[1])}
+        listed = subprocess.run([sys.executable, "-m", "pip", "list", "--format=freeze"], stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout
+        self.assertIn(f"\nslurm-ddict=={ddict.__version__}\n", "\n" + listed)
+        if not importlib.util.find_spec("pytest"):
+            self.skipTest("no module pytest")
+        (self.folder / "test_it.py").write_text("def test_it(ddict):\n    ddict['a'] = 1\n    assert ddict['a'] == 1\n")
+        said = self.run_quiet(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "ddict_up=mem=32M managers=1", "test_it.py", cwd=self.folder,
+                              PYTHONPATH=environment["PYTHONPATH"])
+        self.assertIn("1 passed", said)
+
+    def test_import_is_cheap(self):
+        self.installed()
         code = ("import sys; import ddict, ddict.results, ddict.runtime\n"
                 "print(*(m.__name__ for m in list(sys.modules.values()) if m.__name__.startswith('ddict.') and getattr(m, '__cached__', None) and "
                 "not __import__('os').path.exists(m.__cached__)))\nprint(*(m for m in ('asyncio', 'numpy', 'torch') if m in sys.modules))\n")
