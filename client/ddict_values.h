@@ -102,7 +102,8 @@ enum {
     DDICT_VALUE_STR,       /* str, in UTF-8 */
     DDICT_VALUE_INT,       /* int of 64 bits */
     DDICT_VALUE_FLOAT,     /* float: a double */
-    DDICT_VALUE_ARRAY      /* an array of numpy or torch */
+    DDICT_VALUE_ARRAY,     /* an array of numpy or torch */
+    DDICT_VALUE_BOOL       /* bool */
 };
 
 /*
@@ -122,6 +123,7 @@ struct ddict_value {
 };
 DDICT_API void ddict_value_int(struct ddict_value *v, int64_t number);
 DDICT_API void ddict_value_float(struct ddict_value *v, double number);
+DDICT_API void ddict_value_bool(struct ddict_value *v, int truth); /* not 0: True */
 /* text: len bytes of UTF-8. What is no UTF-8 is stored, and Python refuses to read it. */
 DDICT_API void ddict_value_str(struct ddict_value *v, const char *text, size_t len);
 DDICT_API void ddict_value_bytes(struct ddict_value *v, const void *data, size_t len);
@@ -167,9 +169,12 @@ DDICT_API int ddict_put_array(ddict_t *d, const void *key, size_t klen, const ch
  * is not what its tag says; ddict_errmsg() tells which. Of a value that was copied (ddict_get(), an
  * event) a struct ddict_view with data, len and tag is enough.
  */
+/* An int, or a bool: 0 or 1. */
 DDICT_API int ddict_read_int(const struct ddict_view *v, int64_t *number);
-/* A float, or an int, of which digits beyond a double's are lost. */
+/* A float, or what ddict_read_int() reads, of which digits beyond a double's are lost. */
 DDICT_API int ddict_read_float(const struct ddict_view *v, double *number);
+/* *truth: 0 or 1, of a bool or of an int that is one of these. */
+DDICT_API int ddict_read_bool(const struct ddict_view *v, int *truth);
 /* *text: *len bytes in the view, without a 0 behind them. That it is UTF-8 is not looked at. */
 DDICT_API int ddict_read_str(const struct ddict_view *v, const char **text, size_t *len);
 /* The same of bytes and bytearray. */

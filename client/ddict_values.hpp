@@ -12,7 +12,7 @@
  *                                |   Array<T>, ArrayRef<T>          numpy.ndarray of any shape
  *
  * T is a number, bool or std::complex. const char * and std::string_view are put as std::string.
- * bool is stored as the int that it is to Python. For a type of your own specialize ddict::Value.
+ * For a type of your own specialize ddict::Value.
  */
 #ifndef DDICT_VALUES_HPP
 #define DDICT_VALUES_HPP
@@ -437,7 +437,8 @@ template <class T> class Array {
  */
 template <class V, class = void> struct Value;
 
-template <class V> struct Value<V, std::enable_if_t<std::is_integral_v<V>>> {
+template <class V>
+struct Value<V, std::enable_if_t<std::is_integral_v<V> && !std::is_same_v<V, bool>>> {
     static void put(ddict_value &v, V number) {
         if constexpr (std::is_unsigned_v<V> && sizeof(V) == 8)
             if (number > static_cast<V>(std::numeric_limits<std::int64_t>::max()))
@@ -451,6 +452,17 @@ template <class V> struct Value<V, std::enable_if_t<std::is_integral_v<V>>> {
             (static_cast<V>(n) < V{}) != (n < 0))
             throw TypeError(-EBADMSG, std::to_string(n) + " does not fit in the number's type");
         return static_cast<V>(n);
+    }
+};
+
+template <> struct Value<bool> {
+    static void put(ddict_value &v, bool truth) {
+        ddict_value_bool(&v, truth);
+    }
+    static bool get(const struct ddict_view &view) { /* an int that is 0 or 1, too */
+        int truth = 0;
+        detail::check(ddict_read_bool(&view, &truth));
+        return truth != 0;
     }
 };
 

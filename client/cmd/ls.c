@@ -35,8 +35,8 @@ struct listing {
 
 static const char *value_kind(unsigned tag) {
     /* doc/FORMAT.md */
-    static const char *const kind[] = {"bytes", "bytearray", "pickle", "buffers",
-                                       "str",   "int",       "float",  "array"};
+    static const char *const kind[] = {"bytes", "bytearray", "pickle", "buffers", "str",
+                                       "int",   "float",     "array",  "bool"};
     return tag < sizeof kind / sizeof kind[0] ? kind[tag] : "other";
 }
 

@@ -31,6 +31,10 @@ int value_file_write(int fd, const struct ddict_view *v, bool raw, bool terminal
         data = text;
         len = strlen(text);
     }
+    if (!raw && v->tag == TAG_BOOL && len == 1) {
+        data = *data ? "True" : "False";
+        len = strlen(data);
+    }
     if (!raw && v->tag == TAG_ARRAY) {
         if (terminal && npy_show(&head, v->data, v->len) == 0)
             len = 0, head.len--;

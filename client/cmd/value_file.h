@@ -15,11 +15,12 @@ enum {
     TAG_STR = 4,
     TAG_INT = 5,
     TAG_FLOAT = 6,
-    TAG_ARRAY = 7
+    TAG_ARRAY = 7,
+    TAG_BOOL = 8
 };
 
 /*
- * Write the value to fd: a float as text, an array as a file that numpy.load() reads, any other
+ * Write the value to fd: a float and a bool as text, an array as a file that numpy.load() reads, any other
  * value as its bytes. terminal: an array's type and shape instead, and a newline at the end. raw:
  * the stored bytes of all values. 0 or a negated errno.
  */

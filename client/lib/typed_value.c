@@ -26,6 +26,11 @@ void ddict_value_float(struct ddict_value *v, double number) {
     value_set(v, DDICT_VALUE_FLOAT, v->head_, sizeof u);
 }
 
+void ddict_value_bool(struct ddict_value *v, int truth) {
+    v->head_[0] = truth != 0;
+    value_set(v, DDICT_VALUE_BOOL, v->head_, 1);
+}
+
 void ddict_value_str(struct ddict_value *v, const char *text, size_t len) {
     value_set(v, DDICT_VALUE_STR, text, len);
 }
@@ -38,8 +43,15 @@ void ddict_value_bytes(struct ddict_value *v, const void *data, size_t len) {
 
 static const char *value_kind_name(unsigned tag) {
     static const char *const names[] = {
-        "bytes",  "a bytearray", "a pickle of Python", "a pickle of Python", "a str",
-        "an int", "a float",     "an array",
+        "bytes",
+        "a bytearray",
+        "a pickle of Python",
+        "a pickle of Python",
+        "a str",
+        "an int",
+        "a float",
+        "an array",
+        "a bool",
     };
     return tag < sizeof names / sizeof *names ? names[tag] : "of a kind of a program's own";
 }
@@ -50,6 +62,13 @@ static int value_differs(const struct ddict_view *v, const char *wanted) {
 }
 
 int ddict_read_int(const struct ddict_view *v, int64_t *number) {
+    if (v->tag == DDICT_VALUE_BOOL) {
+        const unsigned char *p = v->data;
+        if (v->len != 1 || *p > 1)
+            return dd_error(-EBADMSG, "the value has the tag of a bool and is neither 0 nor 1");
+        *number = *p;
+        return 0;
+    }
     if (v->tag != DDICT_VALUE_INT)
         return value_differs(v, "an int");
     if (!decimal_is(v->data, v->len) || !decimal_read_int(v->data, v->len, number))
@@ -60,7 +79,7 @@ int ddict_read_int(const struct ddict_view *v, int64_t *number) {
 int ddict_read_float(const struct ddict_view *v, double *number) {
     uint64_t u;
     int64_t n;
-    if (v->tag == DDICT_VALUE_INT) {
+    if (v->tag == DDICT_VALUE_INT || v->tag == DDICT_VALUE_BOOL) {
         int rc = ddict_read_int(v, &n);
         if (rc == 0)
             *number = (double)n;
@@ -74,6 +93,18 @@ int ddict_read_float(const struct ddict_view *v, double *number) {
     u = le64toh(u);
     memcpy(number, &u, sizeof u);
     return 0;
+}
+
+int ddict_read_bool(const struct ddict_view *v, int *truth) {
+    int64_t n;
+    if (v->tag != DDICT_VALUE_BOOL && v->tag != DDICT_VALUE_INT)
+        return value_differs(v, "a bool");
+    int rc = ddict_read_int(v, &n);
+    if (rc == 0 && n != 0 && n != 1)
+        return value_differs(v, "a bool");
+    if (rc == 0)
+        *truth = (int)n;
+    return rc;
 }
 
 int ddict_read_str(const struct ddict_view *v, const char **text, size_t *len) {

@@ -27,7 +27,7 @@
 #define COMPARE  (1u << 20)
 /* bytes between two looks whether the run is to stop */
 #define WRITE (16u << 20)
-enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7 }; /* doc/FORMAT.md */
+enum { TAG_BUFFERS = 3, TAG_FLOAT = 6, TAG_ARRAY = 7, TAG_BOOL = 8 }; /* doc/FORMAT.md */
 
 struct filer {
     struct bytes name, head, other;
@@ -183,6 +183,9 @@ static int content_make(struct filer *f, const struct save_item *item, const uin
         if (bytes_add(&f->head, text, (size_t)n) < 0)
             return dd_error(-ENOMEM, "out of memory");
         *len = 0;
+    } else if (item->view.tag == TAG_BOOL && *len == 1) {
+        *body = (const uint8_t *)(**body ? "True" : "False");
+        *len = strlen((const char *)*body);
     }
     return item->view.tag == TAG_BUFFERS;
 }

@@ -215,6 +215,16 @@ START_TEST(bytes_that_are_no_number_are_refused) {
     }
     struct ddict_view v = view_of("1234567", 7, DDICT_VALUE_FLOAT);
     fails(-EBADMSG, ddict_read_float(&v, &f));
+    int truth = 7;
+    v = view_of("\2", 1, DDICT_VALUE_BOOL);
+    fails(-EBADMSG, ddict_read_bool(&v, &truth));
+    v = view_of("\1\0", 2, DDICT_VALUE_BOOL);
+    fails(-EBADMSG, ddict_read_int(&v, &n));
+    v = view_of("2", 1, DDICT_VALUE_INT);
+    fails(-EBADMSG, ddict_read_bool(&v, &truth));
+    v = view_of("\1", 1, DDICT_VALUE_STR);
+    fails(-EBADMSG, ddict_read_bool(&v, &truth));
+    ck_assert_int_eq(truth, 7);
     v = view_of("1", 1, 200);
     fails(-EBADMSG, ddict_read_int(&v, &n));
     ck_assert_ptr_nonnull(strstr(ddict_errmsg(), "tag 200"));

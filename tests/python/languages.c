@@ -53,6 +53,13 @@ static void put(struct ddict_value *v) {
     MUST(ddict_putv(d, key, klen, v->iov, v->n, v->flags, -1) == 0);
 }
 
+static void put_bool(const char *text, int truth) {
+    struct ddict_value v;
+    key_text(text);
+    ddict_value_bool(&v, truth);
+    put(&v);
+}
+
 /* 0, 1, 2, ... of any type */
 static const char *const types[] = {DDICT_INT8,    DDICT_INT16,   DDICT_INT32,     DDICT_INT64,
                                     DDICT_UINT8,   DDICT_UINT16,  DDICT_UINT32,    DDICT_UINT64,
@@ -90,6 +97,8 @@ static void put_all(void) {
     key_deep();
     ddict_value_bytes(&v, "a\0b", 3);
     put(&v);
+    put_bool("yes", 2);
+    put_bool("no", 0);
     for (i = 0; i < TYPES; i++) {
         key_text(types[i]);
         fill(types[i], w, 12);
@@ -117,6 +126,7 @@ static void check_all(void) {
     const char *text;
     const void *data;
     size_t len, i;
+    int truth = 5;
     struct ddict_array a;
     struct ddict_view v;
     key_text("n");
@@ -128,6 +138,11 @@ static void check_all(void) {
          memcmp(text, "gr\xc3\xbc\xc3\x9f", 6) == 0);
     key_deep();
     MUST(ddict_read_bytes(get(), &data, &len) == 0 && len == 3 && memcmp(data, "a\0b", 3) == 0);
+    key_text("yes");
+    MUST(ddict_read_bool(get(), &truth) == 0 && truth == 1);
+    MUST(ddict_read_int(get(), &n) == 0 && n == 1 && ddict_read_float(get(), &x) == 0 && x == 1);
+    key_text("no");
+    MUST(ddict_read_bool(get(), &truth) == 0 && truth == 0);
     for (i = 0; i < TYPES; i++) {
         key_text(types[i]);
         fill(types[i], w, 12);

@@ -42,6 +42,15 @@ class Values(DictTest):
             self.assertEqual(repr(back), repr(v))
         self.assertNotEqual(self.back(float("nan")), self.d["v"])
 
+    def test_a_bool_is_one_byte_that_other_languages_read(self):
+        for value in (True, False):
+            self.d["b"] = value
+            with self.d.view("b") as view:
+                self.assertEqual((bytes(view), view.tag), (bytes([value]), 8))
+            self.assertIs(self.d["b"], value)
+        self.d.put_many({"many": True}.items())
+        self.assertIs(self.d.get_many(["many"])[0], True)
+
     def test_sizes(self):
         for size in (0, 1, 15, 16, 255, 256, 4096, 32767, 100_000, 1 << 20, 64 << 20):
             if size > 1 << 20 and mem_available() < 1 << 30:
@@ -137,6 +146,10 @@ class Foreign(DictTest):
         self.put(b"from C", 0)
         self.assertEqual(self.d["v"], b"from C")
 
+    def test_a_bool_that_was_pickled_is_read(self):
+        self.put(pickle.dumps(True, 5), 2)
+        self.assertIs(self.d.get("v"), True)
+
     def test_unknown_tags_are_refused(self):
         self.put(b"what is it", 200)
         with self.assertRaises(ddict.Error):
@@ -145,7 +158,7 @@ class Foreign(DictTest):
             self.assertEqual((bytes(v), v.tag), (b"what is it", 200))
 
     def test_broken_values_are_errors(self):
-        for tag, value in ((2, b""), (2, b"junk"), (3, b""), (3, b"\0" * 16), (4, b"\xff"), (5, b""), (5, b"12x"), (5, b"007"), (6, b"1234567")):
+        for tag, value in ((2, b""), (2, b"junk"), (3, b""), (3, b"\0" * 16), (4, b"\xff"), (5, b""), (5, b"12x"), (5, b"007"), (6, b"1234567"), (8, b""), (8, b"\2"), (8, b"\0\0")):
             self.put(value, tag)
             with self.assertRaises((ddict.Error, pickle.UnpicklingError, EOFError, UnicodeDecodeError), msg=(tag, value)):
                 self.d["v"]

@@ -126,6 +126,10 @@ static PyObject *load(const void *data, size_t len, unsigned tag, PyObject *view
         u = le64toh(u);
         memcpy(&x, &u, 8);
         return PyFloat_FromDouble(x);
+    case TAG_BOOL:
+        if (len != 1 || *(const unsigned char *)data > 1)
+            return broken("no bool");
+        return PyBool_FromLong(*(const unsigned char *)data);
     case TAG_PICKLE:
         return load_stream(data, len, NULL);
     case TAG_BUFFERS:

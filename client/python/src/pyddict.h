@@ -106,7 +106,17 @@ LOCAL PyObject *decimal_parse(const char *s, size_t len);
 
 /* --- value.c: from a Python object to the pieces that ddict_putv() gathers --- */
 
-enum { TAG_BYTES, TAG_BYTEARRAY, TAG_PICKLE, TAG_BUFFERS, TAG_STR, TAG_INT, TAG_FLOAT, TAG_ARRAY };
+enum {
+    TAG_BYTES,
+    TAG_BYTEARRAY,
+    TAG_PICKLE,
+    TAG_BUFFERS,
+    TAG_STR,
+    TAG_INT,
+    TAG_FLOAT,
+    TAG_ARRAY,
+    TAG_BOOL
+};
 
 /* bytes; smaller buffers travel in the pickle stream: a value below this size is not 64-byte
  * aligned */

@@ -2,7 +2,7 @@
 /*
  * value.c - convert a Python object to the pieces that ddict_putv() gathers.
  *
- * bytes, bytearray, memoryview, View, str, int, float and arrays are stored directly, all other
+ * bytes, bytearray, memoryview, View, str, int, float, bool and arrays are stored directly, all other
  * objects by pickle protocol 5. Buffers that pickle passes out of band (numpy arrays, torch tensors
  * by ddict._torch) become separate pieces and are copied once, by libddict. ddict._cloud pickles what
  * pickle cannot, and what it would store as a name of __main__.
@@ -319,6 +319,12 @@ static int encode(struct value *v, PyObject *obj) {
         memcpy(v->text, &u, 8);
         v->one = (struct iovec){v->text, 8};
         v->tag = TAG_FLOAT;
+        return 0;
+    }
+    if (PyBool_Check(obj)) {
+        v->text[0] = obj == Py_True;
+        v->one = (struct iovec){v->text, 1};
+        v->tag = TAG_BOOL;
         return 0;
     }
     if (PyByteArray_CheckExact(obj) || PyMemoryView_Check(obj)) {
