@@ -47,6 +47,15 @@ inline bool absent(int rc) {
     return rc == DDICT_ENOKEY;
 }
 
+/* Two pieces as one, which lies in room. */
+inline iovec join(const iovec *iov, std::string &room) {
+    room.reserve(iov[0].iov_len + iov[1].iov_len);
+    for (int i = 0; i < 2; i++)
+        if (iov[i].iov_len > 0)
+            room.append(static_cast<const char *>(iov[i].iov_base), iov[i].iov_len);
+    return {room.data(), room.size()};
+}
+
 } // namespace detail
 
 /* A value in place: read only, and unchanged while this lives. */
@@ -239,28 +248,29 @@ class Dict {
 
     /* --- many keys in one call --- */
 
-    /* pairs: a range of pairs, such as a std::map. If one is refused the others may be stored. */
+    /* pairs: a range of pairs, such as a std::map. If one is refused the others may be stored. Arrays
+     * of up to 64 KiB are copied once more than by put(), larger ones travel alone. */
     template <class Pairs> void put_many(const Pairs &pairs) {
         std::deque<Key> keys;
         std::deque<ddict_value> values; /* which do not move */
+        std::deque<std::string> joined;
         std::vector<ddict_pair> all;
         for (const auto &[key, value] : pairs) {
             using V = std::decay_t<decltype(value)>;
             auto &v = values.emplace_back();
             auto &k = keys.emplace_back(key);
             Value<V>::put(v, value);
-            all.push_back({k.data(), k.size(), v.iov[0].iov_base, v.iov[0].iov_len, v.flags, 0});
-            if (v.n != 1) { /* an array: ddict_put_many() takes none of two pieces */
+            auto bytes = v.iov[0];
+            if (v.n == 2 && v.iov[0].iov_len + v.iov[1].iov_len <= join_max)
+                bytes = detail::join(v.iov, joined.emplace_back());
+            else if (v.n == 2) {
+                put_all(all); /* those before it first: of two with one key the later one wins */
                 detail::check(ddict_putv(d_.get(), k.data(), k.size(), v.iov, v.n, v.flags, ms_));
-                all.pop_back();
+                continue;
             }
+            all.push_back({k.data(), k.size(), bytes.iov_base, bytes.iov_len, v.flags, 0});
         }
-        if (all.empty())
-            return;
-        detail::check(ddict_put_many(d_.get(), all.data(), all.size(), ms_));
-        for (const auto &pair : all)
-            if (pair.status < 0)
-                detail::raise(pair.status, ddict_strerror(pair.status));
+        put_all(all);
     }
     /* keys: a range of keys. Nothing for each that is absent. */
     template <class V, class Keys> std::vector<std::optional<V>> get_many(const Keys &keys) const {
@@ -301,6 +311,16 @@ class Dict {
     }
 
   private:
+    static constexpr std::size_t join_max = 65536;
+    void put_all(std::vector<ddict_pair> &pairs) {
+        if (pairs.empty())
+            return;
+        detail::check(ddict_put_many(d_.get(), pairs.data(), pairs.size(), ms_));
+        for (const auto &pair : pairs)
+            if (pair.status < 0)
+                detail::raise(pair.status, ddict_strerror(pair.status));
+        pairs.clear();
+    }
     template <class V> int store(const Key &key, const V &value, unsigned flags) {
         ddict_value v;
         Value<V>::put(v, value);

@@ -59,6 +59,8 @@ static void put_all(Dict &d) {
     d.put(7, 0.5);
     d.put(one_x, "gr\xc3\xbc\xc3\x9f"s);
     d.put(std::pair("deep"s, above), Bytes{"a\0b"s});
+    d.put("yes", true);
+    d.put("no", false);
     each_type([&](const char *name, auto zero) { d.put(name, counted<decltype(zero)>({3, 4})); });
     auto large = counted<double>({300, 4});
     d.put("large", ddict::ArrayRef{large.data(), {300, 4}}); // not copied
@@ -71,6 +73,7 @@ static void check_all(Dict &d) {
     MUST(d.get<double>(7) == 0.5);
     MUST(d.get<std::string>(one_x) == "gr\xc3\xbc\xc3\x9f");
     MUST(d.get<Bytes>(std::pair("deep"s, above)) == Bytes{"a\0b"s});
+    MUST(d.get<bool>("yes") && !d.get<bool>("no") && d.get<int>("yes") == 1);
     each_type([&](const char *name, auto zero) {
         MUST(d.get<Array<decltype(zero)>>(name) == counted<decltype(zero)>({3, 4}));
     });
@@ -128,6 +131,14 @@ static void see_values(Dict &d) {
     d.put_many(std::map<int, std::vector<int>>{{1, {1, 2}}, {2, {}}});
     MUST((d.get<std::vector<int>>(1) == std::vector<int>{1, 2} &&
           d.get<std::vector<int>>(2).empty()));
+    const std::vector<int> small{7}, large(100000, 8); // large ones go alone, in their turn
+    d.put_many(std::vector<std::pair<int, std::vector<int>>>{
+        {1, small}, {2, small}, {1, large}, {2, large}, {2, small}});
+    MUST(d.get<std::vector<int>>(1) == large && d.get<std::vector<int>>(2) == small);
+    d.put("n", 1);
+    MUST(d.get<bool>("n")); // as C++ stored a bool once
+    d.put("n", 2);
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { d.get<bool>("n"); })));
     d.put("s", "text");
     MUST((raises<ddict::TypeError>(-EBADMSG, [&] { x.get("s"); })));
     MUST((raises<ddict::TypeError>(-EBADMSG, [&] { x.items(); })));
