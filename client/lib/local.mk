@@ -19,8 +19,16 @@ libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS) -ldl
 
 lib_LTLIBRARIES += libddict.la
-include_HEADERS += client/ddict.h client/ddict_values.h client/ddict.hpp client/ddict_values.hpp \
-  client/fortran/ddict.f90
+include_HEADERS += client/ddict.h client/ddict_values.h client/ddict.hpp client/ddict_values.hpp
+# The same procedures for each type and rank, written once.
+fortran_sources = client/fortran/expand.awk client/fortran/ddict.f90.in
+nodist_include_HEADERS = client/fortran/ddict.f90
+client/fortran/ddict.f90: $(fortran_sources)
+	$(AM_V_GEN)$(MKDIR_P) client/fortran && \
+	  $(AWK) -f $(srcdir)/client/fortran/expand.awk $(srcdir)/client/fortran/ddict.f90.in >$@.part && \
+	  mv $@.part $@
+CLEANFILES += client/fortran/ddict.f90
+EXTRA_DIST += $(fortran_sources)
 libddict_la_SOURCES =
 # nodelete: threads end and processes fork through our handlers after a dlclose() too.
 libddict_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -export-symbols-regex '^ddict_' \

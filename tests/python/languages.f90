@@ -46,6 +46,8 @@ contains
       c = [(1.0_real64, 2.0_real64), (3.0_real64, 4.0_real64)]
       call d%put('n', -42)
       call d%put('big', 2_int64**40)
+      call d%put('yes', .true.)
+      call d%put('no', .false.)
       call d%put(7, 0.5_real64)
       call d%put('single', 0.25)
       call d%put(tuple(1, 'x'), 'gr'//char(195)//char(188)//char(195)//char(159))
@@ -69,7 +71,11 @@ contains
       real(real32), allocatable :: f4(:, :)
       real(real64), allocatable :: f8(:, :, :), section(:, :)
       complex(real64), allocatable :: c(:)
+      logical :: yes, no
       integer :: i
+      call d%get('yes', yes)
+      call d%get('no', no)
+      call must(yes .and. .not. no, 'bool')
       call d%get('n', n)
       call must(n == -42, 'n')
       call d%get('n', x)
@@ -106,6 +112,7 @@ contains
       real(real64), allocatable :: w(:), m(:, :)
       character(200) :: why
       type(dict) :: other
+      logical :: yes
       call d%clear()
       n = 5
       why = 'untouched'
@@ -125,6 +132,13 @@ contains
       call must(stat == ddict_etype .and. n == 5, 'too large')
       call d%get('n', big)
       call must(big == 2_int64**31, 'large')
+      call d%put('n', -2_int64**31)
+      call d%get('n', n)
+      call must(n == -huge(n) - 1, 'the smallest')
+      call d%put('n', 2_int64**31)
+      yes = .true.
+      call d%get('n', yes, stat=stat)
+      call must(stat == ddict_etype .and. yes, 'a number is no truth')
       call d%get('n', m, stat=stat)
       call must(stat == ddict_etype .and. .not. allocated(m), 'a number is no array')
       call d%put(1.5, 1, stat=stat, errmsg=why)

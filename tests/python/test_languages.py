@@ -14,8 +14,7 @@ from harness import DictTest, module_or_skip
 HERE = os.path.dirname(os.path.realpath(__file__))
 TYPES = ("|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f4", "<f8", "<c16")
 COMPILE_S, RUN_S = 300, 120
-FORTRAN = os.path.join(os.environ.get("DDICT_PREFIX") or os.path.join(HERE, "..", "..", "client", "fortran"),
-                       "include" if os.environ.get("DDICT_PREFIX") else "", "ddict.f90")
+FORTRAN = os.path.join(os.environ["DDICT_PREFIX"], "include", "ddict.f90") if os.environ.get("DDICT_PREFIX") else os.path.abspath("client/fortran/ddict.f90")
 
 
 def compiler(*names):
@@ -71,6 +70,8 @@ class Languages(DictTest):
         self.assertEqual((d[7], type(d[7])), (0.5, float))
         self.assertEqual(d[(1, "x")], "gr\u00fc\u00df")
         self.assertEqual(d[deep], b"a\0b")
+        self.assertIs(d["yes"], True)
+        self.assertIs(d["no"], False)
         for name in TYPES:
             a = d[name]
             self.assertEqual((type(a), a.dtype.str, a.shape), (np.ndarray, name, (3, 4)))
@@ -83,7 +84,7 @@ class Languages(DictTest):
     def python_puts(self, deep):
         np = self.np
         self.d.clear()
-        self.d.update({"n": -42, 7: 0.5, (1, "x"): "gr\u00fc\u00df", deep: b"a\0b", "row": np.arange(3, dtype="f4"),
+        self.d.update({"n": -42, 7: 0.5, (1, "x"): "gr\u00fc\u00df", deep: b"a\0b", "yes": True, "no": False, "row": np.arange(3, dtype="f4"),
                        "large": np.arange(1200.0).reshape(300, 4), "one": np.array(5.0)})
         self.d.put_many((name, np.arange(12).reshape(3, 4).astype(name)) for name in TYPES)
 
@@ -129,7 +130,7 @@ class Languages(DictTest):
         """What languages.f90 has. Its first index is the fastest, and Python's last one: shapes are turned round."""
         np = self.np
         wide = np.arange(24.0).reshape(3, 8)
-        return {"n": -42, "big": 2**40, 7: 0.5, "single": 0.25, (1, "x"): "gr\u00fc\u00df", ("deep", (2**40, "z")): "",
+        return {"n": -42, "big": 2**40, "yes": True, "no": False, 7: 0.5, "single": 0.25, (1, "x"): "gr\u00fc\u00df", ("deep", (2**40, "z")): "",
                 "<i4": np.arange(6, dtype="<i4").reshape(3, 2), "<i8": np.array([0, 1, 2**40]), "<f4": np.arange(6, dtype="<f4").reshape(3, 2),
                 "<f8": np.arange(120.0).reshape(6, 5, 4), "<c16": np.array([1 + 2j, 3 + 4j]), "section": np.ascontiguousarray(wide[:, 1::3]),
                 "empty": np.zeros(0, "<i8")}
