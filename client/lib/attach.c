@@ -63,6 +63,44 @@ static const char *name_choose(const char *name, char own[DICT_NAME_MAX], int *r
     return name;
 }
 
+static void handle_list(ddict_t *d) {
+    pthread_mutex_lock(&registry_lock);
+    d->next = handles;
+    handles = d;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void handle_unlist(ddict_t *d) {
+    pthread_mutex_lock(&registry_lock);
+    struct ddict_handle **at = &handles;
+    while (*at && *at != d)
+        at = &(*at)->next;
+    if (*at)
+        *at = d->next;
+    pthread_mutex_unlock(&registry_lock);
+}
+
+static void handle_free(ddict_t *d) {
+    session_abandon(d->opening, false);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+/* In the list from the start, so that a child forked meanwhile closes what it inherits. */
+static int handle_open(ddict_t *d, int timeout_ms) {
+    struct deadline until;
+    deadline_start(&until, session_timeout(timeout_ms));
+    handle_list(d);
+    pthread_mutex_lock(&d->lock);
+    int rc = session_open_by(&d->session, &d->opening, d->name, &until);
+    if (rc == 0)
+        d->session_id = d->session->id;
+    pthread_mutex_unlock(&d->lock);
+    if (rc < 0)
+        handle_unlist(d);
+    return rc;
+}
+
 int ddict_attach(ddict_t **out, const char *name, int timeout_ms) {
     char own[DICT_NAME_MAX];
     int rc = 0;
@@ -79,7 +117,7 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms) {
         return dd_error(-ENOMEM, "no memory for a handle");
     strcpy(d->name, name);
     pthread_mutex_init(&d->lock, NULL);
-    rc = session_open(&d->session, name, timeout_ms);
+    rc = handle_open(d, timeout_ms);
     if (rc == DDICT_ENODICT && own[0] != 0)
         dd_error(rc,
                  "no dictionary: DDICT_NAME is not set and this node has no %s, the dictionary of "
@@ -89,15 +127,9 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms) {
     if (rc == DDICT_ENODICT)
         not_yet_text(name);
     if (rc < 0) {
-        pthread_mutex_destroy(&d->lock);
-        free(d);
+        handle_free(d);
         return rc;
     }
-    d->session_id = d->session->id;
-    pthread_mutex_lock(&registry_lock);
-    d->next = handles;
-    handles = d;
-    pthread_mutex_unlock(&registry_lock);
     *out = d;
     return 0;
 }
@@ -105,19 +137,11 @@ int ddict_attach(ddict_t **out, const char *name, int timeout_ms) {
 int ddict_detach(ddict_t *d) {
     if (!d)
         return 0;
-    pthread_mutex_lock(&registry_lock);
-    struct ddict_handle **at = &handles;
-    while (*at && *at != d)
-        at = &(*at)->next;
-    if (*at)
-        *at = d->next;
-    pthread_mutex_unlock(&registry_lock);
+    handle_unlist(d);
     async_detach(d);
     if (d->session)
         session_close(d->session);
-    session_abandon(d->opening, false);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
+    handle_free(d);
     return 0;
 }
 

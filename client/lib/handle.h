@@ -12,8 +12,7 @@
  * may still look at one (lease.h).
  *
  * Locks, in this order: handle.lock, registry_lock, session.lease_lock, lane.lock. None is held
- * while waiting, except handle.lock in a first attach after fork and registry_lock in the fork
- * handlers.
+ * while waiting, except handle.lock in an attach and registry_lock in the fork handlers.
  */
 #ifndef DDICT_LIB_HANDLE_H
 #define DDICT_LIB_HANDLE_H
@@ -108,7 +107,7 @@ struct ddict_handle {
     uint64_t session_id;
     pthread_mutex_t lock; /* guards opening the session anew */
     char name[DICT_NAME_MAX];
-    /* after fork: the session as far as earlier calls had time to open it; under lock */
+    /* the session as far as calls had time to open it; under lock */
     struct session *opening;
     struct ddict_async *asyncs; /* under registry_lock */
     struct ddict_handle *next;  /* registry */
@@ -121,10 +120,9 @@ extern struct ddict_handle *handles;     /* under registry_lock */
 extern HIDDEN uint32_t closing_sessions; /* atomic; how many sessions wait for their views */
 
 /* Attach to the dictionary of that name. 0, and *out is the caller's until session_close(); or a
- * negative code with the sentence set. */
-int session_open(struct session **out, const char *name, int timeout_ms);
-/* The same in several calls: each goes on where the last one ended with -ETIMEDOUT. *part keeps
- * what was done; it is NULL before the first call, and after each other result. */
+ * negative code with the sentence set. It may take several calls: each goes on where the last one
+ * ended with -ETIMEDOUT. *part keeps what was done; it is NULL before the first call, and after each
+ * other result. A fork() meanwhile finds it by the handle that has it. */
 int session_open_by(struct session **out, struct session **part, const char *name,
                     struct deadline *d);
 int session_timeout(int timeout_ms); /* what it means where there is no session */

@@ -204,7 +204,16 @@ static int manager_receive(struct session *s, unsigned index, struct deadline *d
 }
 
 static int session_send_hello(struct session *s, struct deadline *d) {
-    int rc = s->sock >= 0 ? 0 : (s->sock = attach_connect_by(s->name, d));
+    int rc = 0;
+    if (s->sock < 0) {
+        /* no fork comes between: the child would not know it */
+        pthread_mutex_lock(&registry_lock);
+        s->sock = attach_socket();
+        pthread_mutex_unlock(&registry_lock);
+        rc = s->sock < 0 ? s->sock : attach_socket_connect(s->sock, s->name, d);
+        if (rc < 0)
+            close_fd(&s->sock);
+    }
     const char *file = getenv("DDICT_SOCKET");
     if (rc == DDICT_ENODICT && (!file || *file == 0))
         return dd_error(DDICT_ENODICT,
@@ -295,22 +304,13 @@ int session_open_by(struct session **out, struct session **part, const char *nam
         return rc;
     }
     struct session *s = *out = *part;
-    *part = NULL;
     pthread_mutex_lock(&registry_lock);
+    *part = NULL;
     __atomic_store_n(&s->id, ++last_id, __ATOMIC_RELEASE);
     s->next = sessions;
     sessions = s;
     pthread_mutex_unlock(&registry_lock);
     return 0;
-}
-
-int session_open(struct session **out, const char *name, int timeout_ms) {
-    struct session *part = NULL;
-    struct deadline d; /* for the whole attach */
-    deadline_start(&d, session_timeout(timeout_ms));
-    int rc = session_open_by(out, &part, name, &d);
-    session_abandon(part, false);
-    return rc;
 }
 
 /* --- closing --- */

@@ -208,14 +208,16 @@ bool attach_file_is_dead(const char *path) {
     return dead;
 }
 
-/* A connected, blocking descriptor whose peer is this user, or a negative code; -ECONNREFUSED or
- * -ENOENT: nobody listens there. */
-static int socket_connect(const struct sockaddr_un *a, int len, struct deadline *d) {
+int attach_socket(void) {
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    return fd < 0 ? dd_error(-errno, "cannot make a socket: %s", strerror(errno)) : fd;
+}
+
+/* Connect the socket, blocking from then on, to a peer that is this user. -ECONNREFUSED or -ENOENT:
+ * nobody listens there. */
+static int address_connect(int fd, const struct sockaddr_un *a, int len, struct deadline *d) {
     /* Non-blocking at first, so that a timeout of 0 does not wait. */
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return dd_error(-errno, "cannot make a socket: %s", strerror(errno));
-    int e = connect_within(fd, a, (socklen_t)len, d);
+    int e = fcntl(fd, F_SETFL, O_NONBLOCK) != 0 ? -errno : connect_within(fd, a, (socklen_t)len, d);
     struct timeval forever = {0};
     if (e == 0 && (fcntl(fd, F_SETFL, 0) != 0 ||
                    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &forever, sizeof forever) != 0))
@@ -225,8 +227,7 @@ static int socket_connect(const struct sockaddr_un *a, int len, struct deadline 
     if (e < 0)
         dd_error(e, "cannot connect to %s%s: %s", abstract ? "@" : "", where, strerror(-e));
     else if ((e = attach_peer_check(fd, NULL)) == 0)
-        return fd;
-    close(fd);
+        return 0;
     if (e == DDICT_ECRED) {
         char why[300];
         snprintf(why, sizeof why, "%s", dd_errmsg());
@@ -237,26 +238,34 @@ static int socket_connect(const struct sockaddr_un *a, int len, struct deadline 
 }
 
 int attach_connect_by(const char *name, struct deadline *d) {
+    int fd = attach_socket();
+    int rc = fd < 0 ? fd : attach_socket_connect(fd, name, d);
+    if (fd >= 0 && rc < 0)
+        close(fd);
+    return rc < 0 ? rc : fd;
+}
+
+int attach_socket_connect(int fd, const char *name, struct deadline *d) {
     struct sockaddr_un a;
     int len = address_of(&a, name);
     if (len < 0)
         return len;
-    int fd = socket_connect(&a, len, d);
-    if (fd != -ECONNREFUSED)
-        return fd;
+    int rc = address_connect(fd, &a, len, d);
+    if (rc != -ECONNREFUSED)
+        return rc;
     const char *file = getenv("DDICT_SOCKET");
     if (!file || *file == 0)
         return dd_error(DDICT_ENODICT, "no dictionary %s on this node: nothing listens on @%s",
                         name, a.sun_path + 1);
     if ((len = file_address(&a, file)) < 0)
         return len;
-    fd = socket_connect(&a, len, d);
-    if (fd != -ECONNREFUSED && fd != -ENOENT)
-        return fd;
+    rc = address_connect(fd, &a, len, d);
+    if (rc != -ECONNREFUSED && rc != -ENOENT)
+        return rc;
     return dd_error(DDICT_ENODICT,
                     "no dictionary %s on this node: nothing listens on its name, nor on the socket "
                     "%s of $DDICT_SOCKET (%s)",
-                    name, file, strerror(-fd));
+                    name, file, strerror(-rc));
 }
 
 int attach_send(int fd, const struct attach_msg *m, const int *fds, int nfds) {

@@ -110,6 +110,10 @@ int attach_listen(const char *name);
 int attach_connect(const char *name, int timeout_ms);
 /* With a deadline that covers other steps, too, and so notices all suspensions. */
 int attach_connect_by(const char *name, struct deadline *d);
+/* The same in two steps, of which the first does not wait: a socket; and 0, or a code where it is
+ * not connected. */
+int attach_socket(void);
+int attach_socket_connect(int fd, const char *name, struct deadline *d);
 /* Listen on a new socket file that only this user may open; -EEXIST: there is a file. Abstract
  * names belong to one network namespace, a file is seen wherever it is mounted. CLOEXEC. */
 int attach_listen_file(const char *path);

@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define MIB   (1u << 20)
@@ -346,6 +348,49 @@ START_TEST(forks_amid_busy_threads) {
 }
 END_TEST
 
+static void *attach_again(void *arg) {
+    while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+        ddict_t *own;
+        ok(ddict_attach(&own, arg, -1));
+        ddict_detach(own);
+    }
+    return NULL;
+}
+
+static int sockets_connected(void) {
+    int n = 0;
+    for (int fd = 0; fd < 200; fd++) {
+        struct sockaddr_un a;
+        socklen_t len = sizeof a;
+        n += getpeername(fd, (struct sockaddr *)&a, &len) == 0 && a.sun_family == AF_UNIX;
+    }
+    return n;
+}
+
+/* While it has the socket of an attach of its parent, ddictd does not see that the parent ends. */
+START_TEST(a_child_has_no_socket_of_an_attach_that_is_under_way) {
+    begin(1);
+    char name[100];
+    struct ddict_info info;
+    ok(ddict_get_info(d, &info));
+    snprintf(name, sizeof name, "%s", info.name);
+    int before = sockets_connected() - 1; /* the child closes that of d */
+    pthread_t t;
+    __atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
+    pthread_create(&t, NULL, attach_again, name);
+    for (unsigned i = 0; i < 300; i++) {
+        usleep(i * 7 % 1000);
+        pid_t p = fork();
+        if (p == 0)
+            _exit(sockets_connected() - before);
+        expect_exit(p, 0);
+    }
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+    pthread_join(t, NULL);
+    end();
+}
+END_TEST
+
 START_TEST(vfork_and_spawn_need_nothing) {
     extern char **environ;
     begin(1);
@@ -404,6 +449,7 @@ int main(void) {
     tcase_add_test(t, a_grandchild_shares_what_its_parent_inherited);
     tcase_add_test(t, remote_views_are_inherited_too);
     tcase_add_test(t, forks_amid_busy_threads);
+    tcase_add_test(t, a_child_has_no_socket_of_an_attach_that_is_under_way);
     tcase_add_test(t, vfork_and_spawn_need_nothing);
     tcase_add_test(t, a_fork_without_views_costs_little);
     suite_add_tcase(s, t);
