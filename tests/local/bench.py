@@ -37,7 +37,7 @@ def json_says_what_was_measured():
         check(err == "", err)
         check(r["dictionary"]["managers"] == 2 and r["client"]["cpus_allowed"] == len(os.sched_getaffinity(0)) and r["touched"], "%r" % r)
         seen = {(e["op"], e["value_bytes"], e["clients"]) for e in r["results"]}
-        check(len(seen) == len(r["results"]) == 6 * 2 * 2, "%d results" % len(r["results"]))
+        check(len(seen) == len(r["results"]) == 7 * 2 * 2, "%d results" % len(r["results"]))
         for e in r["results"]:
             check(e["place"] == "local" and len(e["ops_per_s_all"]) == 2 and e["timed"] > 0, "%r" % e)
             check(0 < e["ops_per_s_lowest"] <= e["ops_per_s"] <= e["ops_per_s_highest"] and 0 < e["p50_ns"] <= e["p99_ns"] <= e["max_ns"], "%r" % e)
@@ -88,7 +88,7 @@ def remote_keys_are_those_of_the_other_node():
     with Dictionary(nodes=2, managers=2, mem="64M") as d:
         before = d.stats()
         r = json.loads(bench(d, "--sizes", "1K", "--place", "remote", "--json", *SHORT)[0])
-        check({e["place"] for e in r["results"]} == {"remote"} and len(r["results"]) == 6, "%r" % r["results"])
+        check({e["place"] for e in r["results"]} == {"remote"} and len(r["results"]) == 7, "%r" % r["results"])
         after = d.stats()
         check(after[0]["puts"] == before[0]["puts"] and after[1]["puts"] > before[1]["puts"], "puts: %r %r" % (before, after))
         r = json.loads(bench(d, "--sizes", "64", "--ops", "get", "--json", *SHORT, node=1)[0])

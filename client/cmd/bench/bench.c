@@ -33,7 +33,8 @@ static const char usage[] =
     "      --sizes=LIST     bytes of a value (default: 64,1K,64K,1M); A..B: from A\n"
     "                       to B, each four times the one before\n"
     "      --clients=LIST   processes at once (default: 1)\n"
-    "      --ops=LIST       of put,put_many,get,view,get_many,mixed (default: all)\n"
+    "      --ops=LIST       of put,put_many,add,get,view,get_many,mixed\n"
+    "                       (default: all)\n"
     "      --place=LIST     local: keys of this node; remote: keys of other nodes\n"
     "                       (default: both)\n"
     "      --set-size=SIZE  bytes of all pairs (default: four times the last cache,\n"
@@ -224,9 +225,10 @@ static int options_parse(struct setup *s, int argc, char **argv) {
     if (s->net && not_for_net)
         return cmd_usage(usage, "--net goes with --seconds, --reps and --json only");
     if (s->setting.freeze) {
-        if (s->ops_said && (s->ops[OP_PUT] || s->ops[OP_PUT_MANY] || s->ops[OP_MIXED]))
+        if (s->ops_said &&
+            (s->ops[OP_PUT] || s->ops[OP_PUT_MANY] || s->ops[OP_ADD] || s->ops[OP_MIXED]))
             return cmd_usage(usage, "--frozen goes with get, view and get_many only");
-        s->ops[OP_PUT] = s->ops[OP_PUT_MANY] = s->ops[OP_MIXED] = false;
+        s->ops[OP_PUT] = s->ops[OP_PUT_MANY] = s->ops[OP_ADD] = s->ops[OP_MIXED] = false;
     }
     qsort(s->size, s->sizes, sizeof *s->size, size_compare);
     return optind < argc ? cmd_usage(usage, "takes no \"%s\"", argv[optind]) : EXIT_OK;

@@ -30,7 +30,7 @@
 #define BENCH_CLIENTS_MAX 256
 #define BENCH_REPS_MAX    32
 
-enum bench_op { OP_PUT, OP_PUT_MANY, OP_GET, OP_VIEW, OP_GET_MANY, OP_MIXED, OP_N };
+enum bench_op { OP_PUT, OP_PUT_MANY, OP_ADD, OP_GET, OP_VIEW, OP_GET_MANY, OP_MIXED, OP_N };
 extern const char *const bench_op_name[OP_N];
 enum bench_place { PLACE_LOCAL, PLACE_REMOTE, PLACE_N };
 extern const char *const bench_place_name[PLACE_N];
@@ -44,6 +44,9 @@ struct bench_keys {
     unsigned owners;
 };
 size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index);
+/* The key of a number that add counts in, beside key `index`. */
+size_t bench_sum_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX],
+                     uint64_t index);
 /* The value of key `index`, of len bytes (a multiple of 8). */
 void bench_fill(void *val, size_t len, uint64_t index);
 /* Reads a word of each cache line, so that all of the value came here. 0, or -EILSEQ: it is not

@@ -9,7 +9,8 @@
 #define B    0xC2B2AE3D27D4EB4Full
 #define LINE 8u /* words of a cache line */
 
-const char *const bench_op_name[OP_N] = {"put", "put_many", "get", "view", "get_many", "mixed"};
+const char *const bench_op_name[OP_N] = {"put",  "put_many", "add",  "get",
+                                         "view", "get_many", "mixed"};
 const char *const bench_place_name[PLACE_N] = {"local", "remote"};
 
 static size_t hex_put(char *out, uint64_t n, unsigned digits) {
@@ -20,16 +21,28 @@ static size_t hex_put(char *out, uint64_t n, unsigned digits) {
 }
 
 /* The key is the index and a counter, which is raised until the right manager owns the key. */
-size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index) {
+static size_t key_make(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX],
+                       uint64_t index, bool sum) {
     size_t n = strlen(k->prefix);
     unsigned want = k->owner[index % k->owners];
     memcpy(key, k->prefix, n);
+    if (sum)
+        key[n++] = '+';
     n += hex_put(key + n, index, 10);
     for (uint64_t salt = 0;; salt++) {
         size_t len = n + hex_put(key + n, salt, 6);
         if (ddict_owner(d, key, len) == want)
             return len;
     }
+}
+
+size_t bench_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX], uint64_t index) {
+    return key_make(k, d, key, index, false);
+}
+
+size_t bench_sum_key(const struct bench_keys *k, ddict_t *d, char key[BENCH_KEY_MAX],
+                     uint64_t index) {
+    return key_make(k, d, key, index, true);
 }
 
 void bench_fill(void *val, size_t len, uint64_t index) {

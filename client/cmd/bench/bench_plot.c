@@ -20,7 +20,7 @@
 #define SECOND 570
 #define LEGEND 985
 
-static const char *const color[OP_N] = {"#c0392b", "#e67e22", "#2980b9",
+static const char *const color[OP_N] = {"#c0392b", "#e67e22", "#7f8c8d", "#2980b9",
                                         "#27ae60", "#16a085", "#8e44ad"};
 
 struct axis {

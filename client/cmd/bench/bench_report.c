@@ -104,12 +104,17 @@ void bench_print_head(const struct bench_setting *s) {
            "op", "keys/s", "+-", "GB/s", "p50", "p99", "max", "cpu/key", "manager");
 }
 
+/* add moves no value. */
+static double gb_per_s(const struct bench_result *e) {
+    return e->op == OP_ADD ? 0 : e->rate * (double)e->value / 1e9;
+}
+
 void bench_print(const struct bench_result *e) {
     char b[6][24];
     double spread = e->rate > 0 ? (e->high - e->low) / 2 / e->rate * 100 : 0;
     printf("%8s %7u  %-6s %-8s %11.0f %5.0f%% %8.3f %9s %9s %9s %9s %9s\n",
            size_format(b[0], sizeof b[0], e->value), e->clients, bench_place_name[e->place],
-           bench_op_name[e->op], e->rate, spread, e->rate * (double)e->value / 1e9,
+           bench_op_name[e->op], e->rate, spread, gb_per_s(e),
            time_short(b[1], sizeof b[1], (double)e->latency.p50_ns),
            time_short(b[2], sizeof b[2], (double)e->latency.p99_ns),
            time_short(b[3], sizeof b[3], (double)e->latency.max_ns),
@@ -167,7 +172,7 @@ static json_t *result_object(const struct bench_result *e) {
         o, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ops_per_s",
                      bench_number(e->rate, 1), "ops_per_s_lowest", bench_number(e->low, 1),
                      "ops_per_s_highest", bench_number(e->high, 1), "ops_per_s_all", all,
-                     "gb_per_s", bench_number(e->rate * (double)e->value / 1e9, 6), "p50_ns",
+                     "gb_per_s", bench_number(gb_per_s(e), 6), "p50_ns",
                      count_json(e->latency.p50_ns), "p99_ns", count_json(e->latency.p99_ns),
                      "max_ns", count_json(e->latency.max_ns), "timed", count_json(e->latency.count),
                      "client_cpu_ns", bench_number(e->client_ns, 1), "manager_cpu_ns",

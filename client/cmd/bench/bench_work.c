@@ -26,7 +26,8 @@
 #define BUFFER           (8u << 20) /* size of the values made in advance, and of one put_many */
 #define PUT_BATCH        1000u
 #define GET_BATCH        64u
-#define PUT_SHARE        10u /* mixed: one call in so many is a put */
+#define SUMS             1024u /* keys of a client that add counts in, at most */
+#define PUT_SHARE        10u   /* mixed: one call in so many is a put */
 #define WARM_SECONDS     0.1
 #define UNFREEZE_TRIES   100u /* another client may be about to freeze */
 #define UNFREEZE_WAIT_US 10000u
@@ -36,6 +37,7 @@ struct worker {
     unsigned me, barriers;
     ddict_t *d;
     uint64_t random, first, count; /* this client's keys, which no other client writes */
+    uint64_t sums;                 /* numbers that add counts in, of the first of these */
     char *buf;                     /* [pairs] values */
     unsigned pairs, block[OP_N];
     struct ddict_pair *pair;    /* [pairs] */
@@ -133,6 +135,11 @@ static unsigned get_batch_size(const struct bench_run *r) {
 static void block_prepare(struct worker *w, enum bench_op op, unsigned n) {
     for (unsigned i = 0; i < n; i++) {
         bool puts = is_put(op, i);
+        if (op == OP_ADD) {
+            w->index[i] = w->first + random_below(w, w->sums);
+            w->klen[i] = bench_sum_key(&w->run->keys, w->d, w->key[i], w->index[i]);
+            continue;
+        }
         w->index[i] = puts ? w->first + random_below(w, w->count) : random_below(w, w->run->count);
         w->klen[i] = bench_key(&w->run->keys, w->d, w->key[i], w->index[i]);
         if (puts)
@@ -180,10 +187,15 @@ static int batch_get(struct worker *w, unsigned n) {
 static int call_make(struct worker *w, enum bench_op op, unsigned i) {
     size_t len;
     struct ddict_view v;
+    int64_t sum;
     int rc;
     if (is_put(op, i))
         return ddict_put(w->d, w->key[i], w->klen[i], w->buf + i % w->pairs * w->run->value,
                          w->run->value, 0, -1);
+    if (op == OP_ADD) /* of this client alone: never 0 */
+        return (rc = ddict_add(w->d, w->key[i], w->klen[i], 1, &sum, -1)) < 0 ? rc
+               : sum < 1                                                      ? -EILSEQ
+                                                                              : 0;
     if (op == OP_GET) {
         rc = ddict_get(w->d, w->key[i], w->klen[i], w->buf, w->run->value, &len, NULL, 0, -1);
         return rc < 0 ? rc : value_check(w, w->buf, len, w->index[i]);
@@ -303,6 +315,8 @@ static int keys_remove(struct worker *w) {
     char key[BENCH_KEY_MAX];
     for (uint64_t i = 0; i < w->count; i++) {
         int rc = key_remove(w, key, bench_key(&w->run->keys, w->d, key, w->first + i));
+        if ((rc == 0 || rc == DDICT_ENOKEY) && w->run->ops[OP_ADD] && i < w->sums)
+            rc = key_remove(w, key, bench_sum_key(&w->run->keys, w->d, key, w->first + i));
         if (rc < 0 && rc != DDICT_ENOKEY)
             return worker_fail(w, "removing the keys", rc);
     }
@@ -363,6 +377,7 @@ static int worker_open(struct worker *w) {
     struct bench_run *r = w->run;
     w->first = r->count * w->me / r->clients;
     w->count = r->count * (w->me + 1) / r->clients - w->first;
+    w->sums = w->count < SUMS ? w->count : SUMS;
     w->random = (w->me + 1) * 0x9E3779B97F4A7C15ull;
     size_t pairs = BUFFER / r->value;
     w->pairs = pairs > PUT_BATCH ? PUT_BATCH : pairs == 0 ? 1 : (unsigned)pairs;
