@@ -36,13 +36,10 @@ static int refuse(struct extract *x, const void *key, size_t klen) {
 
 /* The path below the folder, into x->path. 0, or -EINVAL: the key gives none. */
 static int path_of(struct extract *x, const char *key, size_t klen) {
-    size_t at = x->cut;
-    while (x->cut <= 1 && at < klen && key[at] == '/') /* below s/, s//x would be the file of s/x */
-        at++;
-    if (!results_path_ok(key + at, klen - at))
+    if (!results_path_ok(key + x->cut, klen - x->cut)) /* it begins with no '/': one key a path */
         return -EINVAL;
     x->path.len = 0;
-    int rc = bytes_add(&x->path, key + at, klen - at);
+    int rc = bytes_add(&x->path, key + x->cut, klen - x->cut);
     return rc < 0 ? rc : bytes_add(&x->path, "", 1);
 }
 

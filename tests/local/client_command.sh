@@ -105,6 +105,10 @@ rm below/1 && mkfifo below/1
 is 1 "" timeout -k 5 60 "$ddict" get --prefix s/a/1 -o below # nobody reads
 for key in /abs/x ../up s/../up s//x s/. s/a; do "$ddict" put "$key" bad; done # s/a: a file where others have a folder
 is 0 "" "$ddict" get --prefix / -o absolute
+"$ddict" put abs/x good # not the file of /abs/x
+is 1 "" "$ddict" get --prefix "" -o every
+[ "$(cat every/abs/x) $(cat absolute/abs/x)" = "good bad" ] || { echo "FAILED: two keys have one file"; failed=1; }
+"$ddict" rm abs/x
 is 1 "" "$ddict" get --prefix s/ -o bad
 [ "$(files absolute), $(files bad | sed 's,^./a/[12],,; s,./a/[12],,; s,./a ,,; s,^ *,,')" = "./abs/x, ./b/.hidden ./b/1" ] || { echo "FAILED: files of $(files absolute), $(files bad)"; failed=1; }
 "$ddict" get --prefix s/ -o bad 2>&1 | grep -q "^ddict get: [456] keys were not written: no file below bad can have the name of 's/" || { echo "FAILED: who is left out is not told"; failed=1; }
