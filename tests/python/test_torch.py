@@ -411,6 +411,19 @@ class Plain(DictTest):
             data = S3ImageFolder("bucket", "open", None, None, True, loader=lambda f: len(f.read()), d=self.d)
             self.assertEqual((list(data), set(server.sent)), ([(1, 0), (2, 1)], {""}))
 
+    def test_the_class_of_an_object_is_its_last_folder(self):
+        from ddict.torch import S3ImageFolder
+        self.needs_load()
+        sys.path.append(str(Path(__file__).resolve().parents[1] / "local"))
+        self.addCleanup(sys.path.pop)
+        from s3_server import Server
+        objects = {f"set/{name}.png": b"x" for name in ("day/bee/1", "day/ant/2", "night/bee/3", "cow/4")}
+        with Server(objects, signed=False) as server, mock.patch.dict(os.environ, {**server.environment(), "HOME": "/nonexistent"}):
+            data = S3ImageFolder("bucket", "set", anon=True, loader=lambda f: f.name.rsplit("/", 1)[1], d=self.d)
+        self.assertEqual((data.classes, data.class_to_idx["bee"]), (["ant", "bee", "cow"], 1))
+        self.assertEqual(sorted(data), [("1.png", 1), ("2.png", 0), ("3.png", 1), ("4.png", 2)])
+        self.assertEqual(sorted(data.targets), [0, 1, 1, 2])
+
     def test_images_are_decoded(self):
         from ddict.torch import ImageFolder
         image = module_or_skip("PIL.Image").Image

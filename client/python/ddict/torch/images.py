@@ -221,7 +221,7 @@ class ImageFolder(DDictDataset):
 class S3ImageFolder(ImageFolder):
     """S3ImageFolder(bucket, prefix="", transform=None, target_transform=None, anon=False, *, ...) or S3ImageFolder("s3://bucket/prefix", ...)
 
-    An ImageFolder in a bucket. Its arguments are those of dask-pytorch-ddp's class of this name, s3_bucket= and s3_prefix=, or a URL and ImageFolder's arguments.
+    An ImageFolder in a bucket. The class of an image is the last folder of its key, as dask-pytorch-ddp's class has it. Its arguments are those of dask-pytorch-ddp's class of this name, s3_bucket= and s3_prefix=, or a URL and ImageFolder's arguments.
     ddict.load() reads the objects into the dictionary once, on all nodes, with the credentials, region and endpoint that the AWS tools would use; anon=True: unsigned.
     """
 
@@ -240,3 +240,8 @@ class S3ImageFolder(ImageFolder):
         if not url and len(given) > 2:  # transform, target_transform, anon
             kwds["anon"] = given.pop(2)
         super().__init__(bucket if url else f"s3://{bucket}/{prefix}", *given, **kwds)
+        names = [str(key).rsplit("/", 2)[-2] for key in self.keys]
+        if self.labels and self.classes and any(name != self.classes[label] for name, label in zip(names, self.labels)):  # folders in folders
+            self.classes = sorted(set(names))
+            self.class_to_idx = {c: i for i, c in enumerate(self.classes)}
+            self.labels = array("q", (self.class_to_idx[name] for name in names))
