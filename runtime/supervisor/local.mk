@@ -91,7 +91,7 @@ tests_unit_manager_backup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_clear
 tests_unit_manager_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_manager_backup_LDADD = libmanager.a libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS) $(CHECK_LIBS)
-tests_unit_manager_moved_SOURCES = tests/unit/manager_moved.c tests/unit/unit.h
+tests_unit_manager_moved_SOURCES = tests/unit/manager_moved.c tests/unit/owners.h tests/unit/unit.h
 tests_unit_manager_moved_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_moved_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_copy_SOURCES = tests/unit/manager_copy.c tests/unit/sides.h tests/unit/unit.h
