@@ -410,6 +410,8 @@ static int asked_stream(struct manager *m, struct forward *f, const struct msg *
 /* After a piece, or the end of the stream: credit that it did not use goes to the other streams. */
 static void pass_done(struct manager *m, struct forward *f, bool last) {
     struct requester *a = f->requester;
+    if (f->peer && f->got > f->passed)
+        peer_advances(f->peer);
     if (last)
         forward_end(m, f);
     if (requester_idle(a))

@@ -137,11 +137,20 @@ static int forward_repeat(struct manager *m, struct forward *f) {
     return e;
 }
 
-int forwards_again(struct manager *m, struct peer *p) {
+static void again_stays(struct peer *p, struct forward *list) {
+    *peer_again(p) = list;
+    list->p_prev = peer_again(p);
+}
+
+int forwards_again(struct manager *m, struct peer *p, unsigned values) {
     struct forward *list = *peer_again(p); /* linked by p_next */
     *peer_again(p) = NULL;
     while (list) {
         struct forward *f = list;
+        if (put_streams(&f->req) && values-- == 0) {
+            again_stays(p, list);
+            return 0;
+        }
         list = f->p_next;
         f->p_prev = NULL;
         if (f->begun && forward_has_result(f) && peer_is_refilling(m, f->from)) {

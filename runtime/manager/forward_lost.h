@@ -16,7 +16,7 @@ struct peer;
 
 /* lost, again and give_up of struct peer_ops. */
 void forwards_lost(struct manager *m, struct peer *p, const char *text, bool again);
-int forwards_again(struct manager *m, struct peer *p);
+int forwards_again(struct manager *m, struct peer *p, unsigned values);
 void forwards_give_up(struct manager *m, struct peer *p, const char *text);
 /* A later life: ask what forward_resumed() has, before anything else. */
 void forwards_resume(struct manager *m);

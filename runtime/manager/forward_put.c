@@ -87,6 +87,10 @@ void forward_put_rewind(struct forward *f, const struct msg *r) {
                       .rewind = ++f->rewind};
     forward_become(f, FORWARD_PUTS);
     f->told = r->rewind;
+    if (r->aux > f->owner_had) {
+        f->owner_had = r->aux;
+        peer_advances(f->peer);
+    }
     if (put_in_rewind(a, &f->req, f, r->aux, f->rewind) < 0) {
         forward_fail(f, -ENOMEM, NULL);
         forward_put_leave(f, true);

@@ -50,7 +50,8 @@ struct forward {
     /* of a put in pieces: numbers of the last REWIND, to its lane, and from the owner by this
      * connection */
     uint32_t rewind, told;
-    uint64_t epoch; /* of a get that was sent while FROZEN: m->frozen; else 0 */
+    uint64_t owner_had; /* the most bytes of it that the owner has said to have */
+    uint64_t epoch;     /* of a get that was sent while FROZEN: m->frozen; else 0 */
     struct store_ref block;
     bool caches;               /* the block is to become a cached item */
     struct rma_read *rma_read; /* reads the value; NULL: the value comes in messages */

@@ -14,6 +14,7 @@
 #include <base/shadow.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,10 @@ struct peer {
     /* with --replicas: since when it can not be reached, or has not answered since; 0: it can */
     uint64_t away_ns;
     bool heard;    /* the peer has said something on the first: more may be opened */
-    bool answered; /* a request was answered, to its end, since the last loss */
-    unsigned vain; /* losses in a row between which none was */
+    bool advances; /* since the last loss a request was answered, to its end, or a value came on */
+    unsigned vain; /* losses in a row between which that was not so */
+    /* values in pieces that are sent again at once: all, or few after losses in vain */
+    unsigned pace;
     /* it has ended all connections before this one: a message has come over it, or there were none */
     bool settled;
     /* why the peer is lost: its first connection ended, or one that was up; all are freed at the
@@ -167,10 +170,23 @@ static void peer_retry_later(struct peer *p, int code) {
     peers_use->give_up(m, p, text);
 }
 
+/* Values in pieces that were lost in vain go slowly: the owner says of each how much it has, before any
+ * other answer, and a connection that ends soon might bring nothing else. */
+static int peer_send_again(struct peer *p) {
+    struct manager *m = p->m;
+    int e = p->again ? peers_use->again(m, p, p->pace) : 0;
+    if (e < 0 || !p->again)
+        return e;
+    p->pace *= 2;
+    if (timer_after(&m->timers, &p->retry, DD_PEER_TRY_MS * 1000000ull) == 0)
+        return 0;
+    return peers_use->again(m, p, UINT_MAX);
+}
+
 static void peer_retry(struct peer *p) {
     struct manager *m = p->m;
     timer_clear(&m->timers, &p->retry);
-    int e = p->again ? peers_use->again(m, p) : 0;
+    int e = peer_send_again(p);
     p->vain += e < 0 && p->n == 0; /* it could not even be opened */
     if (e < 0)
         peer_retry_later(p, e);
@@ -191,6 +207,7 @@ struct peer *peer_know(struct manager *m, uint32_t id) {
     p->port = m->primary_ports[id];
     p->retry.fire = retry_fire;
     p->settled = !manager_has_lived(m);
+    p->pace = UINT_MAX;
     return m->peers[id] = p;
 }
 
@@ -340,8 +357,14 @@ void peer_asked(struct peer *p) {
         p->moved_ns = p->m->now;
 }
 
+void peer_advances(struct peer *p) {
+    p->advances = true;
+}
+
 void peer_answered(struct peer *p) {
-    p->answered = true;
+    peer_advances(p);
+    if (p->again && p->n > 0 && !p->down && p->retry.pos)
+        timer_after(&p->m->timers, &p->retry, 0);
 }
 
 bool peer_stuck(struct manager *m, uint32_t id) {
@@ -426,9 +449,10 @@ static void peer_reap(struct peer *p) {
     bool known = p->away_ns && !p->moved;
     log_line(m->ending || known ? LOG_LVL_DEBUG : LOG_LVL_WARN, "%s", text);
     links_free(p);
-    p->vain = p->moved ? 0 : p->answered ? 1 : p->vain + 1;
+    p->vain = p->moved ? 0 : p->advances ? 1 : p->vain + 1;
+    p->pace = p->vain > 1 ? 1 : UINT_MAX;
     p->settled = p->moved; /* of the process before nothing is taken any more */
-    p->answered = p->moved = false;
+    p->advances = p->moved = false;
     bool broken = p->down == DDICT_EPROTO; /* it would be so again */
     bool patient = m->setup->survives || p->vain <= DD_PEER_TRIES;
     bool again = !gone && (!m->setup->ledger || (patient && !broken));

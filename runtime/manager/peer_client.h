@@ -20,8 +20,9 @@ struct peer_ops {
     /* All that was under way ends, or with `again` what may be sent again goes before what is in
      * peer_again() already. */
     void (*lost)(struct manager *m, struct peer *p, const char *text, bool again);
-    /* Send what is in peer_again(). 0, or why the rest of it is still there. */
-    int (*again)(struct manager *m, struct peer *p);
+    /* Send what is in peer_again(), up to so many values in pieces: the rest stays behind them. 0, or
+     * why more is still there. */
+    int (*again)(struct manager *m, struct peer *p, unsigned values);
     void (*give_up)(struct manager *m, struct peer *p, const char *text); /* end what is there */
 };
 int peers_init(struct manager *m, const struct peer_ops *use);
@@ -51,7 +52,9 @@ bool peer_full(struct peer *p, unsigned via);
 bool peer_stuck(struct manager *m, uint32_t id); /* it has open requests, and shows no progress */
 /* a request is about to be sent: progress is expected from now on */
 void peer_asked(struct peer *p);
-void peer_answered(struct peer *p);             /* ... was answered, to its end */
+void peer_answered(struct peer *p); /* ... was answered, to its end */
+/* More of a value than by any connection before has come to it, or from it. */
+void peer_advances(struct peer *p);
 struct forward **peer_forwards(struct peer *p); /* requests without an answer */
 /* Requests that are to be sent again, in this order, before any other. */
 struct forward **peer_again(struct peer *p);

@@ -51,8 +51,8 @@ ddictd_LDADD = libsupervisor.a libmanager.a liblaunch.la libstore.la libwire.la 
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
   tests/unit/manager_forwards tests/unit/manager_ledger tests/unit/manager_results \
-  tests/unit/manager_backup tests/unit/manager_copy tests/unit/manager_moved \
-  tests/unit/manager_replicas tests/unit/manager_rules \
+  tests/unit/manager_backup tests/unit/manager_copy \
+  tests/unit/manager_cut tests/unit/manager_moved tests/unit/manager_replicas tests/unit/manager_rules \
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
   tests/unit/supervisor_election \
@@ -91,6 +91,9 @@ tests_unit_manager_backup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_clear
 tests_unit_manager_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_manager_backup_LDADD = libmanager.a libstore.la libwire.la libplace.la libtopology.la libgpu.la libbase.la \
   $(SODIUM_LIBS) $(JANSSON_LIBS) $(CHECK_LIBS)
+tests_unit_manager_cut_SOURCES = tests/unit/manager_cut.c tests/unit/owners.h tests/unit/unit.h
+tests_unit_manager_cut_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
+tests_unit_manager_cut_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_moved_SOURCES = tests/unit/manager_moved.c tests/unit/owners.h tests/unit/unit.h
 tests_unit_manager_moved_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
 tests_unit_manager_moved_LDADD = $(tests_unit_manager_backup_LDADD)

@@ -8,6 +8,7 @@
 #include "client_lives_dict.h"
 #include "client_lives_pieces.h"
 #include "client_strays.h"
+#include <base/defaults.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -70,7 +71,7 @@ static uint64_t owner_uses(void) {
 
 /* No block is left behind: of what the proxy does not ask for again, at its next request. */
 static void nothing_left(uint64_t before) {
-    double until = now_s() + 60;
+    double until = now_s() + DD_STREAM_MS / 1500.0; /* it would be given up for its age later */
     uint64_t now;
     do {
         ok(ddict_put(d, BESIDE, strlen(BESIDE), "", 0, 0, 20000)); /* lets it look */
@@ -372,6 +373,12 @@ START_TEST(writers_notice_no_lost_answer) {
 }
 END_TEST
 
+/* Fewer answers come by a connection than values are under way. */
+START_TEST(writers_notice_no_lost_answer_of_each_three) {
+    writers_cut("0", "3");
+}
+END_TEST
+
 /* --- in the middle --- */
 struct putter {
     pthread_t thread;
@@ -417,24 +424,42 @@ static pid_t owner_other_than(pid_t was) {
     return pid;
 }
 
+/* No next life of the owner begins meanwhile. */
+static void owner_away(void) {
+    ck_assert_int_eq(kill(x.pid[1], SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(x.pid[1], NULL, WUNTRACED), x.pid[1]);
+    ck_assert_int_eq(kill(x.manager[OWNER], SIGKILL), 0);
+}
+
+static void owner_goes_on(void) {
+    ck_assert_int_eq(kill(x.pid[1], SIGCONT), 0);
+    ck_assert_int_eq(waitpid(x.pid[1], NULL, WCONTINUED), x.pid[1]);
+}
+
 /* Some lives take a part of it each. A process that ends in the middle leaves nothing. */
 START_TEST(a_value_comes_over_some_lives_of_the_owner) {
     struct putter p = {.key = keys[0], .timeout_ms = 120000};
+    int status;
     begin_slowly("200");
     uint64_t before = owner_uses();
     putter_begin(&p);
     pid_t child = fork();
-    if (child == 0) {
-        ddict_put(d, keys[1], strlen(keys[1]), value, LONG, 0, 120000);
+    if (child == 0) { /* all lives together take less of it */
+        struct iovec v[3] = {{value, LONG}, {value, LONG}, {value, LONG}};
+        ddict_putv(d, keys[1], strlen(keys[1]), v, 3, 0, 120000);
         _exit(0);
     }
-    for (unsigned i = 0; i < 3; i++) {
+    for (unsigned i = 0; i < 2; i++) {
         usleep(500000);
         manager_kill(OWNER);
         x.manager[OWNER] = owner_other_than(x.manager[OWNER]);
     }
+    usleep(500000);
+    owner_away(); /* so it ends before the rest of its value is on its way */
     kill(child, SIGKILL);
-    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    owner_goes_on();
     pthread_join(p.thread, NULL);
     ck_assert_int_eq(p.rc, 0);
     taken(keys[0], 7, LONG);
@@ -443,16 +468,8 @@ START_TEST(a_value_comes_over_some_lives_of_the_owner) {
 }
 END_TEST
 
-/* No next life of the owner begins meanwhile. */
-static void owner_away(void) {
-    ck_assert_int_eq(kill(x.pid[1], SIGSTOP), 0);
-    ck_assert_int_eq(waitpid(x.pid[1], NULL, WUNTRACED), x.pid[1]);
-    ck_assert_int_eq(kill(x.manager[OWNER], SIGKILL), 0);
-}
-
 static void owner_back(void) {
-    ck_assert_int_eq(kill(x.pid[1], SIGCONT), 0);
-    ck_assert_int_eq(waitpid(x.pid[1], NULL, WCONTINUED), x.pid[1]);
+    owner_goes_on();
     manager_came_back(OWNER);
 }
 
@@ -661,6 +678,7 @@ int main(int argc, char **argv) {
                                   writers_notice_no_kill_of_either,
                                   writers_notice_no_lost_piece,
                                   writers_notice_no_lost_answer,
+                                  writers_notice_no_lost_answer_of_each_three,
                                   a_value_comes_over_some_lives_of_the_owner,
                                   what_is_given_up_while_the_owner_is_away_is_never_put,
                                   its_mode_is_judged_once,

@@ -90,7 +90,8 @@ def all_ways_give_the_same_bytes():
 
 def values_are_whole_where_managers_die_and_come_back():
     """No buffer gets two frames, though the provider told that receiving into it failed."""
-    rewind = client("client_lives_rewind", "what_the_owner_said_to_a_life_of_the_proxy_it_says_to_the_next", "writers_notice_no_kill_of_either")
+    rewind = client("client_lives_rewind", "what_the_owner_said_to_a_life_of_the_proxy_it_says_to_the_next", "writers_notice_no_kill_of_either",
+                    "writers_notice_no_lost_piece", "writers_notice_no_lost_answer")
     far = client("client_lives_far", "values_in_pieces_come_whole_when_their_proxy_dies", "values_in_pieces_come_whole_when_either_dies")
     for a in (rewind, far):
         a.finish()

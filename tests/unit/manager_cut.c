@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * manager_cut.c - a manager as the proxy of a client whose connections to an owner break off again and again:
+ * how it goes on with values in pieces.
+ */
+#include "owners.h"
+
+static void owner_rewinds(uint64_t aux) {
+    struct msg r = {
+        .type = MSG_REWIND, .id = first.last.id, .manager = OWNER, .rewind = 1, .aux = aux};
+    unsigned before = client.rewinds;
+    ck_assert_int_eq(conn_send(first.c, &r, NULL, 0, NULL, 0, NULL, NULL), 0);
+    UNTIL(client.rewinds > before || client.answers);
+}
+
+/* A connection that ends soon brings few answers: not all of them how much there is of each value. */
+START_TEST(values_that_were_lost_in_vain_go_again_one_by_one) {
+    for (uint64_t id = 1; id <= 3; id++)
+        value_begin(id);
+    UNTIL(first.asked == 3);
+    owner_break(&first);
+    UNTIL(first.asked == 6);
+    owner_break(&first);
+    UNTIL(first.asked > 6);
+    ck_assert_uint_eq(first.asked, 7);
+    owner_answer(&first, first.last.id);
+    UNTIL(client.answers == 1);
+    ck_assert(client.last.id == 1 && client.last.status == 0);
+    UNTIL(first.asked == 10); /* ABORT of the first, and the others */
+    ck_assert(first.last.type == MSG_PUT && first.last.flags & MSGF_AGAIN);
+}
+END_TEST
+
+START_TEST(a_value_is_given_up_only_where_nothing_more_of_it_comes) {
+    unsigned asked = 0;
+    setup.survives = false;
+    value_begin(1);
+    for (uint64_t i = 1; i < DD_PEER_TRIES + 5; i++) {
+        UNTIL(first.asked == asked + 1);
+        asked = first.asked;
+        if (i > 1)
+            owner_rewinds(1000 * i);
+        owner_break(&first);
+    }
+    for (; client.answers == 0; asked = first.asked) {
+        UNTIL(first.asked > asked || client.answers);
+        if (!client.answers)
+            owner_rewinds(1000);
+        owner_break(&first);
+    }
+    ck_assert_int_eq(client.last.status, DDICT_ELOST);
+}
+END_TEST
+
+UNIT_MAIN_WITH("manager_cut", before, after, values_that_were_lost_in_vain_go_again_one_by_one,
+               a_value_is_given_up_only_where_nothing_more_of_it_comes)
