@@ -698,9 +698,7 @@ DDICT_API int ddict_self(ddict_t *d, struct ddict_client *me, int timeout_ms);
  * detached, its process has ended, however that was, its node is lost, or the managers serve it no
  * more because it broke a rule. A process that is suspended lives, and so does one whose manager
  * died and is started again. 0 is said only when all changes that the client has asked for are
- * over: none of them takes effect after it. (One exception, with --replicas=2: the client died
- * together with the manager of its node that passed the change on to another node, while it was on
- * its way from there to the second copy.) So 1 may be said for a moment longer, and as long as a
+ * over: none of them takes effect after it. So 1 may be said for a moment longer, and as long as a
  * manager that was asked for one does not answer. Asks the managers of the client's node:
  * timeout_ms 0 gives -ETIMEDOUT, but for the handle itself. Errors: -EINVAL (all 0, or there is no
  * such node).

@@ -43,7 +43,8 @@ struct peer {
     unsigned vain; /* losses in a row between which that was not so */
     /* values in pieces that are sent again at once: all, or few after losses in vain */
     unsigned pace;
-    /* it has ended all connections before this one: a message has come over it, or there were none */
+    /* nothing that it was asked over a connection before this one can be made any more: it has said
+     * so, or there was none */
     bool settled;
     /* why the peer is lost: its first connection ended, or one that was up; all are freed at the
      * end of the turn */
@@ -88,7 +89,6 @@ static int peer_message(struct link *l, void *arg, const struct msg *m, void *pa
     struct peer *p = ((struct peer_link *)arg)->peer;
     p->moved_ns = p->m->now;
     p->away_ns = 0;
-    p->settled = true;
     if (m->type != MSG_REPLY && m->type != MSG_DATA && m->type != MSG_REWIND)
         return DDICT_EPROTO;
     if (faults.on && faults_cut_each())
@@ -243,6 +243,11 @@ bool peer_is_gone(const struct manager *m, uint32_t id) {
 bool peer_is_settled(const struct manager *m, uint32_t id) {
     const struct peer *p = m->peers[id];
     return peer_is_gone(m, id) || (p ? p->settled : !manager_has_lived(m));
+}
+
+void peer_settle(struct manager *m, uint32_t id) {
+    if (m->peers[id])
+        m->peers[id]->settled = true;
 }
 
 void peers_again(struct manager *m) {

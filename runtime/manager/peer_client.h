@@ -41,6 +41,8 @@ bool peer_is_refilling(const struct manager *m, uint32_t id);
 bool peer_is_gone(const struct manager *m, uint32_t id);
 /* Nothing can come of what was sent to it over connections that have ended, also by an earlier life. */
 bool peer_is_settled(const struct manager *m, uint32_t id);
+void peer_settle(struct manager *m,
+                 uint32_t id); /* it has said so over the connection that is up */
 /* Connects at the first need. NULL: *code says why. */
 struct peer *peer_get(struct manager *m, uint32_t id, int *code);
 /* A peer has several connections, numbered `via`: 0 is the first, the others are for large

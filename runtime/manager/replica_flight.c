@@ -478,9 +478,26 @@ bool flights_commit(struct manager *m) {
 }
 
 /* --- the end of a requester --- */
+/* flight_clear_again(): it may be anybody's. */
+static bool is_anybodys(const struct flight *f) {
+    return f->kind == REQUESTER_SELF && f->who == 0;
+}
+
 bool flights_of_gone(const struct manager *m, uint64_t client) {
     const struct flight *f = m->flights ? m->flights->air : NULL;
-    while (f && (f->kind != REQUESTER_SELF || f->who != client))
+    while (f && !is_anybodys(f) && (f->kind != REQUESTER_SELF || f->who != client))
+        f = f->next;
+    return f;
+}
+
+static bool is_awaited(const struct flight *f) {
+    const struct requester *a = f->pending.requester;
+    return !a->gone && !flight_for_nobody(a);
+}
+
+bool flights_of_none(const struct manager *m, uint64_t who) {
+    const struct flight *f = m->flights ? m->flights->air : NULL;
+    while (f && !is_anybodys(f) && (f->kind != REQUESTER_PEER || f->who != who || is_awaited(f)))
         f = f->next;
     return f;
 }

@@ -88,6 +88,8 @@ int flights_init(struct manager *m);
 void flights_free(struct manager *m);
 /* A change that this client, which is gone, has asked for is in the air. Also without manager.flights. */
 bool flights_of_gone(const struct manager *m, uint64_t client);
+/* The same of a manager of another node (requester.who): of a connection of it that has ended. */
+bool flights_of_none(const struct manager *m, uint64_t who);
 /* Something is in flight, or waits for what is. */
 bool flights_open(const struct manager *m);
 /* What comes now for this key from within the manager (a waiter, a push) must wait: the commit of what

@@ -375,6 +375,10 @@ void replica_primary_go_on(struct manager *m) {
     }
 }
 
+bool replica_primary_doubts(const struct manager *m) {
+    return m->primary && m->primary->notes;
+}
+
 /* Copy the key of a note. False: there is none, or no memory. */
 static bool note_go_on(struct replica_primary *p) {
     struct note *n = p->notes;

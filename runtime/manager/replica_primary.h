@@ -29,6 +29,8 @@ void replica_primary_map(struct manager *m, const struct sup_msg *s);
  * taken. */
 void replica_primary_note(struct manager *m, struct ledger_entry *e);
 void replica_primary_go_on(struct manager *m);
+/* One of those is not undone on the backup yet: of whom it was is not known. */
+bool replica_primary_doubts(const struct manager *m);
 
 /* Of its keys: 2 with a whole backup, 1 without; 0: it owns none, or is without replicas. */
 unsigned replica_copies(const struct manager *m);

@@ -51,7 +51,7 @@ ddictd_LDADD = libsupervisor.a libmanager.a liblaunch.la libstore.la libwire.la 
 if HAVE_CHECK
 MANAGER_TESTS = tests/unit/base_timers tests/unit/manager_supmsg tests/unit/manager_backlog \
   tests/unit/manager_forwards tests/unit/manager_ledger tests/unit/manager_results \
-  tests/unit/manager_backup tests/unit/manager_copy \
+  tests/unit/manager_alive tests/unit/manager_backup tests/unit/manager_copy \
   tests/unit/manager_cut tests/unit/manager_moved tests/unit/manager_replicas tests/unit/manager_rules \
   tests/unit/supervisor_node_info tests/unit/supervisor_attach_counts \
   tests/unit/supervisor_counts tests/unit/supervisor_backtrace tests/unit/supervisor_replicas \
@@ -86,6 +86,9 @@ tests_unit_manager_ledger_SOURCES = tests/unit/manager_ledger.c tests/unit/unit.
   runtime/manager/ledger.c runtime/manager/ledger.h
 tests_unit_manager_ledger_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS)
 tests_unit_manager_ledger_LDADD = libbase.la $(CHECK_LIBS)
+tests_unit_manager_alive_SOURCES = tests/unit/manager_alive.c tests/unit/sides.h tests/unit/unit.h
+tests_unit_manager_alive_CPPFLAGS = $(tests_unit_manager_backup_CPPFLAGS)
+tests_unit_manager_alive_LDADD = $(tests_unit_manager_backup_LDADD)
 tests_unit_manager_backup_SOURCES = tests/unit/manager_backup.c tests/unit/unit.h
 tests_unit_manager_backup_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_clear
 tests_unit_manager_backup_CPPFLAGS = $(MANAGER_TEST_CPPFLAGS) $(SODIUM_CFLAGS) $(JANSSON_CFLAGS)

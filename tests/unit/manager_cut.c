@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * manager_cut.c - a manager as the proxy of a client whose connections to an owner break off again and again:
- * how it goes on with values in pieces.
+ * how it goes on with values in pieces, and what it says of a client that is gone.
  */
 #include "owners.h"
 
@@ -52,5 +52,38 @@ START_TEST(a_value_is_given_up_only_where_nothing_more_of_it_comes) {
 }
 END_TEST
 
+static bool client_alive(uint64_t who, uint64_t id) {
+    unsigned before = client.answers;
+    client_send(
+        (struct msg){.type = MSG_ALIVE, .id = id, .len = MSG_HEADER, .manager = SELF, .aux = who},
+        "");
+    UNTIL(client.answers == before + 1);
+    ck_assert(client.last.id == id && client.last.status == 0);
+    return client.last.aux;
+}
+
+/* Whatever else the owner says: what it has read of the connection before may still be made. */
+START_TEST(who_is_gone_is_dead_when_the_owner_has_nothing_of_him) {
+    enum { GONE = 77 };
+    uint64_t id = 100;
+    ck_assert(!client_alive(GONE, ++id) && client_alive(1, ++id));
+    first.answers = true;
+    client_ask(MSG_DEL, 1, OWNER, 0);
+    UNTIL(client.answers == 3);
+    owner_break(&first);
+    first.aux = 1;
+    UNTIL(!peer_is_settled(&m, OWNER));
+    ck_assert(client_alive(GONE, ++id));
+    UNTIL(first.asked == 2);
+    ck_assert(first.last.type == MSG_ALIVE && first.last.aux == 0);
+    client_ask(MSG_DEL, 2, OWNER, 0);
+    UNTIL(client.answers == 5);
+    ck_assert(client_alive(GONE, ++id) && client_alive(GONE, ++id));
+    first.aux = 0;
+    UNTIL(!client_alive(GONE, ++id));
+}
+END_TEST
+
 UNIT_MAIN_WITH("manager_cut", before, after, values_that_were_lost_in_vain_go_again_one_by_one,
-               a_value_is_given_up_only_where_nothing_more_of_it_comes)
+               a_value_is_given_up_only_where_nothing_more_of_it_comes,
+               who_is_gone_is_dead_when_the_owner_has_nothing_of_him)

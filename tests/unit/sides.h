@@ -231,7 +231,8 @@ static inline int proxy_message(struct conn *c, void *arg, const struct msg *r, 
     proxy.answers++;
     proxy.refused += r->status < 0;
     proxy.last_id = r->id;
-    proxy.last = (struct answer){.is = true, .status = r->status, .version = r->version};
+    proxy.last =
+        (struct answer){.is = true, .status = r->status, .version = r->version, .aux = r->aux};
     memcpy(proxy.last.value, payload,
            n < sizeof proxy.last.value ? n : sizeof proxy.last.value - 1);
     return 0;
@@ -486,6 +487,52 @@ static inline void both_close(void) {
     side_close(&backup);
     client_close();
     fds_look(true);
+}
+
+/* --- lives of the primary --- */
+/* The first life is a process of its own: it does what is asked already, and so much with its backup. */
+static inline void life_first(bool carried_out) {
+    pid_t pid = fork();
+    int status;
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        side_start(&primary);
+        client_tell();
+        UNTIL_BY(alone_turn, m->flights->air);
+        primary.page.lease = 1; /* it makes nothing of what is acknowledged */
+        alone(2000);
+        if (carried_out)
+            UNTIL_BY(alone_turn, m->flights->air && m->flights->air->acked);
+        _exit(flights_open(m) ? 0 : 1);
+    }
+    /* else its backup takes what was sent when the next one has begun */
+    if (!carried_out) {
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(status, 0);
+        return;
+    }
+    while (waitpid(pid, &status, WNOHANG) == 0)
+        side_turn(&backup);
+    ck_assert_int_eq(status, 0);
+    for (unsigned n = 0; n < 200; n++) /* none of its connections is left */
+        side_turn(&backup);
+}
+static inline void life_next(void) {
+    primary.page.lives = 2;
+    primary.setup.identity.life = 2;
+    side_start(&primary);
+    ck_assert_int_eq(recovery_begin(m), 0);
+    client_tell();
+    m->knows = true;
+    results_open(m);
+    recovery_go_on(m);
+}
+/* Before any life: the client may ask. */
+static inline void life_none(void) {
+    side_close(&primary);
+    client_close();
+    side_prepare(&primary, OWNER);
+    client_open();
 }
 
 #endif
