@@ -34,6 +34,16 @@ class Command(DictTest):
         self.assertEqual(self.shell("get", "--int", "--", "-7"), b"minus")
         self.assertEqual(self.shell("get", "none", code=3), b"")
 
+    def test_a_bool_is_a_file_with_its_word(self):
+        self.d.update({"truth/yes": True, "truth/no": False})
+        with tempfile.TemporaryDirectory() as folder:
+            self.shell("save", "--files", "--prefix=truth/", folder)
+            said = []
+            for name in ("yes", "no"):
+                with open(os.path.join(folder, "truth", name)) as f:
+                    said.append(f.read())
+            self.assertEqual(said, ["True", "False"])
+
     def test_an_array_is_a_file_of_numpy(self):
         numpy = module_or_skip("numpy")
         for a in (numpy.arange(1000.0).reshape(10, 100), numpy.arange(300, dtype=">i2"), numpy.full((4, 4, 4, 4, 4), "text")):
