@@ -59,6 +59,8 @@ fi
 if [ -z "$charlie_may" ]; then
     inside=("${charlie[@]}" "${image_usr[@]}") run=("$image" -- python3 /tests/containers.py)
     fine charliecloud_as_itself "(PMIx|$env)" "${inside[@]}" "${run[@]}" "$uid" $tmp loader
+    sub srun -N1 -n1 --ddict-mem=32M --ddict-record=none "${inside[@]}" "$image" -- sh <<<'ls /tests; ddict put said "in the image" && ddict get said && echo' >"$out" 2>&1
+    is a_shell_in_it "$(head -n 2 "$out" | xargs)" "containers.py in the image"
     fine charliecloud_as_root "$env" "${inside[@]}" --uid=0 --gid=0 "${run[@]}" 0 $tmp
     fine charliecloud_where_a_rank_dies "$env" --mpi=none "${inside[@]}" "${run[@]}" "$uid" $tmp die
 else

@@ -33,9 +33,11 @@ trains() {
 # batch IMAGE WORDS... - the example's run.sbatch, in a dictionary of a test's size; IMAGE: empty, or a folder
 batch() {
     # shellcheck disable=SC2016
-    sub sh -c 'cd ddp && IMAGE=$0 DATA=. sbatch -Q -W -o batch.out -N3 --ntasks-per-node=1 '"${dict[*]}"' run.sbatch "$@"; rc=$?; cat batch.out; exit $rc' "$@"
+    sub env DATA="${DATA-.}" sh -c 'cd ddp && IMAGE=$0 sbatch -Q -W -o batch.out -N3 --ntasks-per-node=1 '"${dict[*]}"' run.sbatch "$@"; rc=$?; cat batch.out; exit $rc' "$@"
 }
-t "srun_in_a_batch_script" batch "" "${words[@]:0:8}" --want 0.5
+mkdir ddp/mirror ddp/empty && cp ddp/*-ubyte* ddp/mirror && gzip -qf ddp/mirror/*-ubyte && chmod -R a+rwX ddp || exit 1
+DATA=empty t "srun_in_a_batch_script" batch "" "${words[@]:0:8}" --want 0.5 --download --mirror "file://$PWD/ddp/mirror/"
+is "rank_0_downloads_each_file" "$(grep -c "^Downloading file:.*-ubyte.gz to .*/empty/" "$out") $(ls ddp/empty | wc -l)" "4 4"
 has "trains_three_ranks" '^3 ranks on 3 nodes, 960 images$'
 is "each_says_where_it_is" "$(grep -oE '^Initialized Rank:[0-9]+ on Node Rank:[0-9]+$' "$out" | sort | xargs)" \
     "Initialized Rank:0 on Node Rank:0 Initialized Rank:1 on Node Rank:1 Initialized Rank:2 on Node Rank:2"

@@ -49,9 +49,16 @@ has "and_each_is_tested" '^Rank 2 lr 1.500 on .*: Test accuracy: '
 is "dragons_flags_are_answered" "$(grep -c '^--dragon-dict-\(managers=2\|mem=100000000\) is .* was started with \(3\|100663296\)$' "$out")" 2
 has "and_says_how_many_nodes" '^Number of nodes: 2$'
 has "and_workers" '^Number of MNIST workers: 3$'
-has "and_managers" '^Number of ddict managers: 3$'
+has "and_managers_as_dragons_program_does" '^Number of dragon dict managers: 3$'
 is "and_each_worker_s_progress" "$(grep -cE '^Rank [012] Train Epoch: [12] \[0/960 \(0%\)\].Loss: [0-9.]+$' "$out")" 6
 is "of_workers_on_both_nodes" "$(sed -n 's/^Rank . lr .* on \(.*\) (cpu): Test.*/\1/p' "$out" | sort -u | grep -c .)" 2
+
+t "gpus_are_taken_from_a_queue_of_each_node" sub sh -c 'cd data && srun -N2 --ntasks-per-node=1 --ddict-mem=32M --ddict-record=none python3 -c "import mnist
+mnist.DEVICE_S = 0.5
+devices = mnist.device_queue(2)
+mnist.runtime.barrier()
+print(*(mnist.device_take(devices, True) for _ in range(3)), mnist.device_take(devices, False))"'
+is "each_once_and_then_the_cpu" "$(grep -c '^cuda:0 cuda:1 cpu cpu$' "$out")" 2
 
 # All of MNIST: the 60,000 images where they are at hand, else as many shapes; downloaded, once, by one rank
 if ls "${DDICT_TEST_DATA-/none}"/train-images-idx3-ubyte* >/dev/null 2>&1; then
@@ -62,6 +69,7 @@ fi
 gzip -1 data/mirror/* && chmod -R a+rX data/mirror
 t "all_of_mnist_is_downloaded" batch --data all --download --mirror "file://$PWD/data/mirror/" --mnist-workers 2 --epochs 1 --max-batches 2
 is "each_file_once" "$(grep -c "^Downloading file:.*-ubyte.gz to all/" "$out") $(grep -c '^100.0%$' "$out") $(grep -c '^Extracting all/.*.gz to all$' "$out")" "4 4 4"
+has "and_managers_are_ours_without_its_flag" '^Number of ddict managers: 3$'
 is "and_two_workers_train_of_60000" "$(grep -cE '^Rank [01] Train Epoch: 1 \[0/60000 \(0%\)\].Loss: [0-9.]+$' "$out")" 2
 t "a_mirror_that_has_none_ends_all_ranks" sub sh -c 'cd data && ! timeout 60 srun -N2 --ntasks-per-node=1 --ddict-mem=32M --ddict-record=none python3 mnist.py --data none --download --mirror file:///none'
 is "with_the_reason" "$(grep -c '^no MNIST from file:///none: ' "$out")" 2

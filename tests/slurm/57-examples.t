@@ -31,6 +31,10 @@ has "times" '^(Real|User|System) time: [0-9.]+$'
 t "without_a_file_sequences_are_made" sub sh -c "cd examples/dna && ddict run --managers=1 --mem=32M -- python3 doc2vec.py --seq-len 50 --input-size 120 --batch-size 8 --num-workers 0 --shuffle --pin-memory=False"
 has "as_many_as_asked_for" '^120 of 120 sequences read and trained'
 is "and_as_long" "$(awk -F, 'length($1) == 50 && $2 == "design_id_" NR' examples/dna/sim_7.txt | wc -l)" 120
+t "it_makes_a_dictionary_of_its_own_on_the_jobs_nodes" sub sh -c "cd examples/dna &&
+    sbatch -Q -W -N2 --overcommit -o own.out --wrap 'exec python3 doc2vec.py --file-name seq0.001gb.txt --max-batches 2 --num-workers 0 --dragon-dict-managers 2 --dragon-dict-mem 100000000'; rc=\$?; cat own.out; exit \$rc"
+has "whose_making_is_timed_too" '^DDict_Timer [0-9.]+$'
+is "of_so_many_managers_on_both" "$(grep -oE "hostname='[^']+', total_bytes=49[0-9]{6}," "$out" | sort -u | wc -l)" 2
 t "a_table_is_made" sub sh -c "cd examples/dna && cp seq0.001gb.txt seq0.125gb.txt && python3 table.py --sizes 0.125 --workers 0 --batches 4,8 --max-batches 5 -- $on_two"
 is "of_two_lines" "$(grep -cE '^\| 0.125 \| 0 \| (4|8) \| 100663296 \|( [0-9.]+ \|){3} (20|40) of 1048 \|( [0-9.]+ \|){7}$' "$out")" 2
 has "and_one_of_what_is_published" "^\\| 0.125, Dragon's \\| 2 \\| 4 \\| 17179869184 \\| 138.33 \\|.* 355.75 \\|"
@@ -57,6 +61,7 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     has "as_many_are_read" '^Epoch 0: read (32|36) images in'
     t "both_are_compared" sub sh -c "cd examples/imagenet && $on_two python3 compare.py train.tar folder --rounds 1 --batch-size 4 --workers 0 --decode 2 --image-size 32"
     is "by_an_epoch_of_each" "$(grep -cE '^\| (dictionary|dictionary, frozen|files, (not )?in the page cache|memory) \| 36 \| [0-9.]+ \|' "$out")" 5
+    is "of_which_only_files_are_read_from_the_file_system" "$(awk -F' *[|] *' '/^\| (dictionary|files,|memory)/ && $3 == 36 { print ($9 > 0.9 ? "read" : $9 < 0.3 ? "not" : $9) }' "$out" | sort | uniq -c | xargs)" "3 not 2 read"
     # --- transfer: images from S3, the network from above, results in a folder while it runs ---
     cat >examples/transfer/both.sh <<'END'
 sbatch -Q -W -o batch.out --ddict-mem=96M --ddict-record=none run.sbatch bucket train --weights ../imagenet/net.pt --image-size 32 --batch-size 4 --workers 1 --epochs 2 \

@@ -57,6 +57,11 @@ for word in $(rows site); do
     grep -q "^#$word=" "$src/etc/ddict.conf" || { echo "not ok etc/ddict.conf has no example of $word"; bad=1; }
 done
 
+# recipe FILE - what a recipe of an image begins with, installs and runs; both recipes make the same image
+recipe() { grep -oE '[a-z0-9.+-]+-dev|build-essential|autoconf|automake|libtool|pkg-config|xz-utils|pytorch/[^ ]+|contrib/containers/[^ ]+|slurm-ddict\.tar\.xz|ddict (load|--)[a-z -]+|import [a-z, ]+' "$1" | sed 's, *$,,' | sort -u; }
+[ "$(recipe "$src/contrib/containers/train.def" | wc -l)" -gt 15 ] || { echo "not ok train.def: $(recipe "$src/contrib/containers/train.def" | xargs)"; bad=1; }
+diff <(recipe "$src/contrib/containers/train.def") <(recipe "$src/contrib/containers/Dockerfile") || { echo "not ok train.def and Dockerfile differ"; bad=1; }
+
 # messages HEADER ENUM SECTIONS - the entries "NAME (NUMBER)" of these sections of PROTOCOL are the constants of the enum; CTL_ is left out there
 messages() {
     local code told

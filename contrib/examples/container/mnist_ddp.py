@@ -9,6 +9,7 @@ import dataclasses
 import glob
 import os
 import sys
+import urllib.request
 
 import torch
 import torch.distributed as dist
@@ -26,6 +27,21 @@ from ddict.torch import DDictDataset
 def mnist(folder, which, transform):
     """Replaces torchvision's datasets.MNIST(folder, train=which == "train", transform=transform): one rank reads the same files, for all ranks."""
     return DDictDataset(ddict.load(sorted(glob.glob(os.path.join(folder, which + "-*-ubyte*"))), prefix=which + "/", set=which, here=True), transform=transform)
+
+
+MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+FILES = [f"{which}-{kind}-ubyte.gz" for which in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+
+
+def download(folder, mirror):
+    """Fetch what the folder has not, as torchvision's datasets.MNIST(folder, download=True)."""
+    os.makedirs(folder, exist_ok=True)
+    for path in (os.path.join(folder, name) for name in FILES):
+        if not os.path.exists(path) and not os.path.exists(path[:-3]):
+            print(f"Downloading {mirror}{os.path.basename(path)} to {path}", flush=True)
+            with urllib.request.urlopen(mirror + os.path.basename(path), timeout=60) as source, open(path + ".part", "wb") as out:
+                out.write(source.read())
+            os.replace(path + ".part", path)
 
 
 def transform(image):
@@ -86,6 +102,8 @@ def arguments():
     p.add_argument("--data", required=True, help="folder of MNIST's four files, plain or .gz")
     for field in dataclasses.fields(Hyperparams):
         p.add_argument("--" + field.name.replace("_", "-"), type=field.type, default=field.default, help="(default: %(default)s)")
+    p.add_argument("--download", action="store_true", help="rank 0 downloads the files that are not there")
+    p.add_argument("--mirror", default=MIRROR, metavar="URL", help="where from (default: %(default)s)")
     p.add_argument("--workers", type=int, default=1, help="loader processes of a rank (default 1)")
     p.add_argument("--save", metavar="FILE", default="mnist_cnn.pt", help="the network's state_dict, at the end; '' for none (default: mnist_cnn.pt)")
     p.add_argument("--want", type=float, default=0.0, help="fail when the last accuracy is lower than this")
@@ -103,6 +121,9 @@ def main():
         torch.set_num_threads(1)
     torch.manual_seed(1)
 
+    if args.download and rank == 0:
+        download(args.data, args.mirror)
+    dist.barrier()
     train_data = mnist(args.data, "train", transform)
     sampler = DistributedSampler(train_data, world, rank)
     loader = DataLoader(train_data, params.batch_size, sampler=sampler, num_workers=args.workers)

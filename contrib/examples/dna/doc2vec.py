@@ -4,7 +4,11 @@
 
   srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=1G python3 doc2vec.py --file-name seq0.125gb.txt
 
-Rank 0 trains; the other tasks only bring their nodes into the dictionary. Every sequence of an epoch is read and trained, unless --max-batches limits the batches.
+Rank 0 trains; the other tasks only bring their nodes into the dictionary. Where no dictionary is there, as in a job without srun, the program makes one as Dragon's does:
+
+  python3 doc2vec.py --file-name seq0.125gb.txt --dragon-dict-managers 4 --dragon-dict-mem 1000000000
+
+ Every sequence of an epoch is read and trained, unless --max-batches limits the batches.
 An error ends the program.
 """
 import argparse
@@ -18,6 +22,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+import ddict
 from ddict import runtime
 import generate
 import sequences
@@ -97,6 +102,14 @@ def read_only(data, args):
     print("Read alone: %d sequences in %.2f s, %.1f a second" % (seen, took, seen / took), flush=True)
 
 
+def dictionary(args):
+    """That of srun, or one that this program makes, which ends with it."""
+    try:
+        return ddict.attach()
+    except ddict.NoDictError:
+        return ddict.up(managers=args.dragon_dict_managers or 1, mem=args.dragon_dict_mem or "1G")
+
+
 def flag(text):
     if text.lower() not in ("true", "false", "1", "0", "yes", "no"):
         raise argparse.ArgumentTypeError("want True or False")
@@ -138,7 +151,8 @@ def main():
     if args.file_name is None:
         generate.simulate(SIMULATED, args.input_size, args.seq_len)
     began = time.perf_counter()
-    d, keys = sequences.load(args.file_name or SIMULATED)
+    d = dictionary(args)
+    keys = sequences.load(d, args.file_name or SIMULATED)
     print("DDict_Timer", time.perf_counter() - began)
     print([DDictManagerStats.of(s) for s in d.stats])
     began = time.perf_counter()

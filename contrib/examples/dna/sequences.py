@@ -91,7 +91,6 @@ def collate(samples):
     return len(samples), [torch.cat(part) for part in zip(*samples)]
 
 
-def load(path, prefix="seq/"):
-    """Put the file's lines into the dictionary of this process; returns the dictionary and the lines' keys."""
-    found = ddict.load(path, prefix=prefix, kind="lines")
-    return found.d, found.keys
+def load(d, path, prefix="seq/"):
+    """Put the file's lines into the dictionary; returns their keys."""
+    return ddict.load(path, prefix=prefix, kind="lines", d=d).keys

@@ -140,6 +140,15 @@ def accuracy(model, device, loader):
     return right / len(loader.dataset)
 
 
+def device_queue(count):
+    """The GPUs of this node, which its workers take."""
+    devices = ddict.Queue(f"{runtime.group} devices of {runtime.node}")
+    if runtime.local_rank == 0:
+        for device in range(count):
+            devices.put(device)
+    return devices
+
+
 def device_take(devices, use_cuda):
     """A GPU of this node, or the CPU if none is free in time."""
     if use_cuda:
@@ -215,16 +224,13 @@ def main():
     d = ddict.attach()
     if runtime.rank == 0:
         print(f"Number of nodes: {d.info['nodes']}\nNumber of MNIST workers: {args.mnist_workers}\n"
-              f"Number of ddict managers: {d.info['managers']}", flush=True)
+              f"Number of {'ddict' if args.dragon_dict_managers is None else 'dragon dict'} managers: {d.info['managers']}", flush=True)
         dragons_say(args, d)
     if args.download:
         download_once(args)
     sets = [DDictDataset(Mnist(args.data, kind), d=d) for kind in ("train", "test")]
-    devices = ddict.Queue(f"{runtime.group} devices of {runtime.node}")
+    devices = device_queue(args.devices_per_node)
     results = ddict.Queue(f"{runtime.group} results")
-    if runtime.local_rank == 0:
-        for device in range(args.devices_per_node):
-            devices.put(device)
 
     spawn = multiprocessing.get_context("spawn")
     workers = [spawn.Process(target=worker, args=(rank, args, sets, devices, results))
