@@ -669,6 +669,9 @@ DDICT_API unsigned ddict_keyed_nodes(ddict_t *d);
 /* 1 if the dictionary reads lost items of loaded sets again when a node is lost (--ddict-refill),
  * else 0. */
 DDICT_API int ddict_refills(ddict_t *d);
+/* How many checkpoints the dictionary keeps (--ddict-working-set), 0: it has none. *flags, if flags
+ * is not NULL, receives what a new checkpoint waits for: DDICT_WAIT_FOR_KEYS, DDICT_WAIT_FOR_WRITERS. */
+DDICT_API int ddict_working_set(ddict_t *d, unsigned *flags);
 
 /*
  * --- who is alive ---

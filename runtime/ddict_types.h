@@ -15,6 +15,9 @@
 #define DDICT_VERSION_STRING "0.1.0"
 #define DDICT_KEY_MAX        65536u /* bytes */
 #define DDICT_PIECES_MAX     1024   /* of a value that is gathered */
+/* Properties of a working set (--working-set). */
+#define DDICT_WAIT_FOR_KEYS    1u
+#define DDICT_WAIT_FOR_WRITERS 2u
 
 /* Own error codes; causes in ddict_strerror(). */
 enum {

@@ -236,6 +236,17 @@ int ddict_refills(ddict_t *d) {
     return s->refill;
 }
 
+int ddict_working_set(ddict_t *d, unsigned *flags) {
+    struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    if (flags)
+        *flags = 0;
+    if (!s && handle_revive(d, &s, -1) < 0)
+        return 0;
+    if (flags)
+        *flags = s->working_flags;
+    return (int)s->working_set;
+}
+
 int ddict_down(const char *name, int timeout_ms) {
     char own[DICT_NAME_MAX];
     int rc = 0;

@@ -72,6 +72,9 @@ struct session {
     uint64_t client;  /* number of this client on its node */
     struct deal deal; /* of the keys over managers and nodes */
     bool refill;      /* with --refill */
+    /* --working-set: checkpoints that are kept, 0: it has none; DDICT_WAIT_FOR_* */
+    uint32_t working_set;
+    unsigned working_flags;
     uint64_t total_bytes, spill_bytes;
     unsigned char dict_id[16];
     char name[DICT_NAME_MAX], node[NODE_NAME_MAX];

@@ -138,10 +138,11 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         rc = dd_error(DDICT_EPROTO, "ddictd answered the greeting with message %u", m.type);
     if (rc == 0 && m.status < 0)
         rc = dd_error(m.status, "%s", m.text[0] ? m.text : dd_strerror(m.status));
-    if (rc == 0 && (n != 3 || m.managers == 0 || m.nodes == 0 || m.managers > DD_MANAGERS_MAX ||
-                    m.local_managers == 0 || m.local_managers > DD_LOCAL_MANAGERS_MAX ||
-                    m.local_managers > m.managers || m.keyed_nodes == 0 ||
-                    m.keyed_nodes > m.nodes || m.nodes > m.managers))
+    if (rc == 0 &&
+        (n != 3 || m.managers == 0 || m.nodes == 0 || m.managers > DD_MANAGERS_MAX ||
+         m.local_managers == 0 || m.local_managers > DD_LOCAL_MANAGERS_MAX ||
+         m.local_managers > m.managers || m.keyed_nodes == 0 || m.keyed_nodes > m.nodes ||
+         m.nodes > m.managers || m.working_set > DD_WORKING_SET_MAX))
         rc = dd_error(
             DDICT_EPROTO,
             "ddictd's welcome makes no sense: %u managers, %u of them here, %d descriptors",
@@ -154,6 +155,8 @@ static int welcome_receive(struct session *s, struct deadline *d) {
         s->client = m.client;
         s->nlocal = m.local_managers;
         s->refill = m.refill != 0;
+        s->working_set = m.working_set;
+        s->working_flags = m.working_flags;
         if (s->refill) /* a call can wait for what is read again */
             s->timeout_ms = default_timeout(DD_REFILL_MS);
         s->total_bytes = m.total_bytes;

@@ -5,7 +5,8 @@
 
 /* --- sizes --- */
 /* --ddict-managers; 16 bits of a lease word name the arena */
-#define DD_MANAGERS_MAX 65535u
+#define DD_WORKING_SET_MAX 65535u /* checkpoints that are kept at most */
+#define DD_MANAGERS_MAX    65535u
 /* managers of one node; the counter block of a lease chunk has one row each */
 #define DD_LOCAL_MANAGERS_MAX 256u
 /* components of a heterogeneous job, as Slurm allows (MAX_HET_JOB_COMPS) */

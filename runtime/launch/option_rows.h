@@ -29,6 +29,8 @@ ROW(REPLICAS, "replicas", .variable = "DDICT_REPLICAS", .word = "replicas", .arg
 ROW(REFILL, "refill", .variable = "DDICT_REFILL", .word = "refill", .argument = "yes|no", .bare = "yes",
     .kind = KIND_CHOICE, .want = "yes or no", OURS(.text = "no"),
     .of = USERS | OF_DDICTD | ONCE, .help = "go on when a node is lost, and read again from their source what was lost of loaded sets (default: no)"),
+ROW(WORKING_SET, "working-set", .variable = "DDICT_WORKING_SET", .argument = "K[,wait-for-keys][,wait-for-writers]", .kind = KIND_TEXT, .judge = judge_working_set,
+    .of = USERS | OF_DDICTD | ONCE, .help = "keep the last K checkpoints of it; a new one waits for the keys, or for the writers, of the one that it replaces (default: no checkpoints)"),
 ROW(RECORD, "record", .variable = "DDICT_RECORD", .argument = "FILE", .kind = KIND_TEXT, .want = "an absolute path",
     .of = USERS | OF_DDICTD | PATH, .help = "the record for `ddict report`; %j job, %s step, %u user; or none (default: ddict-%j.jsonl in a job)",
     .told_help = "the record"),

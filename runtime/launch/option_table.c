@@ -118,6 +118,12 @@ static int judge_key_nodes(const char *name, const char *text, char *why, size_t
     return ask_key_nodes(name, text, &nodes, why, cap);
 }
 
+static int judge_working_set(const char *name, const char *text, char *why, size_t cap) {
+    struct working_set working;
+
+    return ask_working_set(name, text, &working, why, cap);
+}
+
 static int judge_save(const char *name, const char *text, char *why, size_t cap) {
     char prefix[INTAKE_MAX];
     const char *dir;

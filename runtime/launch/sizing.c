@@ -3,6 +3,7 @@
 #include "sizing.h"
 
 #include <base/size.h>
+#include <ddict_types.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -145,6 +146,65 @@ int ask_key_nodes(const char *name, const char *text, struct key_nodes *nodes, c
     if (colon && ask_mem(name, colon + 1, &got.forward_mem, why, cap) < 0)
         return -EINVAL;
     *nodes = got;
+    return 0;
+}
+
+/* One of the words behind K; 0: none of them. */
+static unsigned working_flag(const char *word, size_t n) {
+    static const struct {
+        const char *word;
+        unsigned flag;
+    } known[] = {{"wait-for-keys", DDICT_WAIT_FOR_KEYS},
+                 {"wait-for-writers", DDICT_WAIT_FOR_WRITERS}};
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i].word) == n && strncmp(known[i].word, word, n) == 0)
+            return known[i].flag;
+    return 0;
+}
+
+/* 0 or -EINVAL. */
+static int working_set_parse(const char *text, struct working_set *working) {
+    size_t n = strcspn(text, ",");
+    char digits[8];
+    uint64_t size;
+
+    if ((size_t)snprintf(digits, sizeof digits, "%.*s", (int)(n < 8 ? n : 8), text) >=
+            sizeof digits ||
+        count_parse(digits, 1, DD_WORKING_SET_MAX, &size) < 0)
+        return -EINVAL;
+    working->size = (uint32_t)size;
+    for (text += n; *text != '\0'; text += n) {
+        unsigned flag;
+
+        n = strcspn(++text, ",");
+        flag = working_flag(text, n);
+        if (flag == 0)
+            return -EINVAL;
+        working->flags |= flag;
+    }
+    return 0;
+}
+
+int ask_working_set(const char *name, const char *text, struct working_set *working, char *why,
+                    size_t cap) {
+    struct working_set got = {0};
+
+    if (working_set_parse(text, &got) < 0) {
+        snprintf(why, cap,
+                 "%s=%.60s: want the number of checkpoints that are kept, from 1 to %u, and "
+                 "perhaps what a new one waits for: 3,wait-for-keys,wait-for-writers",
+                 name, text, DD_WORKING_SET_MAX);
+        return -EINVAL;
+    }
+    if (got.flags != 0 && got.size < 2) {
+        snprintf(why, cap,
+                 "%s=%.60s: a checkpoint that waits for the one before needs at least 2 that are "
+                 "kept",
+                 name, text);
+        return -EINVAL;
+    }
+    *working = got;
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sizing.h - what the user asks for: number of managers and memory of the whole dictionary. Pure
+ * sizing.h - what the user asks for: managers, memory and checkpoints of the whole dictionary. Pure
  * functions on libc, used by the `ddict` command and by the plugin in srun. Every refusal is one
  * sentence in why: the option, the value, what is allowed.
  */
@@ -47,6 +47,14 @@ struct key_nodes {
 /* N[:SIZE] or het:G[,G...][:SIZE] */
 int ask_key_nodes(const char *name, const char *text, struct key_nodes *nodes, char *why,
                   size_t cap);
+/* How many checkpoints a dictionary keeps, and what a new one waits for (ddict_types.h). */
+struct working_set {
+    uint32_t size; /* from 1 on, with a flag from 2 on */
+    unsigned flags;
+};
+/* K[,wait-for-keys][,wait-for-writers] */
+int ask_working_set(const char *name, const char *text, struct working_set *working, char *why,
+                    size_t cap);
 /* The bytes, where a share is one of whole. */
 uint64_t amount_bytes(const struct amount *amount, uint64_t whole);
 /* "16.0 GiB" or "12.5%" into buf (at least 16 bytes); returns buf. */

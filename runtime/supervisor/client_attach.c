@@ -67,6 +67,8 @@ static void client_welcome_fill(const struct sup_client *c, struct attach_msg *m
     m->client = c->id;
     m->keyed_nodes = s->deal.keyed;
     m->refill = s->opt.refill;
+    m->working_set = s->opt.working_set;
+    m->working_flags = s->opt.working_flags;
     m->total_bytes = s->total_bytes;
     m->spill_bytes = s->spill_bytes;
     memcpy(m->dict_id, s->identity.dict_id, sizeof m->dict_id);

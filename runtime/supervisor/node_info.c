@@ -19,13 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODE_INFO_MAGIC 0x3844524143444444ull
+#define NODE_INFO_MAGIC 0x3944524143444444ull
 
 /* Packed: each of a thousand nodes is given the node infos of all. */
 struct node_info {
     uint64_t magic;
     uint32_t node_id, managers, keyed_nodes;
-    uint16_t ports_n, control_port;
+    uint16_t ports_n, control_port, working_set;
+    uint8_t working_flags;
     uint8_t naddr, node_n, error_n; /* error_n 0: this node can serve */
     uint8_t has_head;               /* node 0's */
     uint8_t provider_n;             /* 0: messages by TCP */
@@ -112,6 +113,8 @@ struct node_info *node_info_make(const struct supervisor *s, const char *error, 
     c->keyed_nodes = s->deal.keyed;
     c->replicas = (uint8_t)s->opt.replicas;
     c->refill = s->opt.refill;
+    c->working_set = (uint16_t)s->opt.working_set;
+    c->working_flags = (uint8_t)s->opt.working_flags;
     c->ports_n = (uint16_t)ports;
     c->control_port = s->control_port;
     c->node_n = (uint8_t)strlen(s->node);
@@ -199,6 +202,10 @@ int node_info_agrees(const struct supervisor *s, const struct node_info *c) {
     if (c->refill != s->opt.refill)
         return dd_error(DDICT_EPROTO, "node %u was started with%s --refill, this one with%s",
                         c->node_id, c->refill ? "" : "out", s->opt.refill ? "" : "out");
+    if (c->working_set != s->opt.working_set || c->working_flags != s->opt.working_flags)
+        return dd_error(
+            DDICT_EPROTO, "node %u was started for %u checkpoints (flags %u), this one for %u (%u)",
+            c->node_id, c->working_set, c->working_flags, s->opt.working_set, s->opt.working_flags);
     return 0;
 }
 

@@ -54,6 +54,16 @@ static uint32_t node_id_find(const struct settings *set, enum wireup_how wireup)
     return 0;
 }
 
+/* It has been judged. */
+static void working_set_fill(struct options *o, const struct settings *set) {
+    struct working_set working = {0};
+    char why[ASK_WHY];
+    if (is_said(set, OPT_WORKING_SET))
+        ask_working_set("", text_of(set, OPT_WORKING_SET), &working, why, sizeof why);
+    o->working_set = working.size;
+    o->working_flags = working.flags;
+}
+
 /* Where the dictionary is, and of how many. */
 static void extent_fill(struct options *o, const struct settings *set) {
     if (is_said(set, OPT_NAME))
@@ -162,6 +172,7 @@ int options_parse(struct options *o, int argc, char **argv) {
     if (variables_take(&set, why, sizeof why) < 0 || settings_complete(&set, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     extent_fill(o, &set);
+    working_set_fill(o, &set);
     start_fill(o, &set);
     life_fill(o, &set);
     memory_fill(o, &set);

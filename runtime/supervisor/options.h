@@ -19,8 +19,10 @@ struct options {
      * without */
     uint32_t keyed_nodes;
     uint64_t forward_mem;
-    unsigned replicas; /* copies of each value, on different nodes: 1 or 2 */
-    bool refill;       /* what a lost node had of loaded sets is read again */
+    unsigned replicas;      /* copies of each value, on different nodes: 1 or 2 */
+    bool refill;            /* what a lost node had of loaded sets is read again */
+    uint32_t working_set;   /* checkpoints that it keeps; 0: it has none */
+    unsigned working_flags; /* DDICT_WAIT_FOR_* */
     enum wireup_how wireup;
     uint32_t nodes, node_id; /* stdio; pmix finds them */
     char node[NODE_NAME_MAX];

@@ -107,6 +107,10 @@ void record_start(struct supervisor *s) {
     fprintf(f, "],\"total_bytes\":%llu,\"replicas\":%u,\"refill\":%s,\"asked\":",
             (unsigned long long)s->total_bytes, s->opt.replicas, s->opt.refill ? "true" : "false");
     json_text(f, s->opt.asked ? s->opt.asked : "");
+    if (s->opt.working_set)
+        fprintf(f, ",\"working_set\":%u,\"wait_for_keys\":%s,\"wait_for_writers\":%s",
+                s->opt.working_set, s->opt.working_flags & DDICT_WAIT_FOR_KEYS ? "true" : "false",
+                s->opt.working_flags & DDICT_WAIT_FOR_WRITERS ? "true" : "false");
     fprintf(f, ",\"wireup\":\"%s\"", how[s->opt.wireup]);
     if (s->nodes > 1) {
         fprintf(

@@ -50,6 +50,8 @@ struct attach_msg {
     uint32_t pid;         /* MANAGER: its pid as ddictd sees it */
     uint32_t keyed_nodes; /* WELCOME: the nodes 0 .. keyed_nodes - 1 have keys */
     uint32_t refill;      /* WELCOME: 1: with --refill */
+    /* WELCOME: checkpoints that are kept, 0: it has none; DDICT_WAIT_FOR_* */
+    uint32_t working_set, working_flags;
     uint64_t client;      /* WELCOME: client id */
     uint64_t total_bytes; /* WELCOME: of the whole dictionary */
     /* WELCOME: of the whole dictionary, if every node with keys has as much as this one, or, where

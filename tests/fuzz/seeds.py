@@ -77,7 +77,7 @@ def dump():
 
 def node_info():
     def info(node, head=b"", addresses=b"", n=0, ports=(1111, 2222), name=b"n1", error=b"", provider=b"", replicas=1, refill=False):
-        return (struct.pack("<QIIIHHBBBBBBB", 0x3844524143444444, node, 7, 3, len(ports), 3333, n, len(name), len(error), bool(head), len(provider), replicas, refill) +
+        return (struct.pack("<QIIIHHHBBBBBBBB", 0x3944524143444444, node, 7, 3, len(ports), 3333, 0, 0, n, len(name), len(error), bool(head), len(provider), replicas, refill) +
                 bytes(range(32)) + head + addresses + b"".join(struct.pack("<H", p) for p in ports) + name + error + provider)
 
     four, six = b"\4\x7f\0\0\1", b"\6" + bytes(15) + b"\1" + bytes(4)

@@ -23,7 +23,7 @@ is() {
 is "ddict un" "unfreeze"
 is "ddict re" "report restore results"
 is "ddict --v" "--version"
-is "ddict run --w" "--wire="
+is "ddict run --wi" "--wire="
 is "ddict up --wire=" "plain auth encrypt"
 is "ddict up --wire=a" "auth"
 is "ddict up --wire a" "auth"

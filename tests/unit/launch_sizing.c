@@ -3,6 +3,7 @@
  * is allowed, and changes nothing. */
 #include "launch_test.h"
 #include <base/defaults.h>
+#include <ddict_types.h>
 #include <launch/sizing.h>
 
 #include <errno.h>
@@ -80,6 +81,40 @@ START_TEST(the_nodes_with_keys_are_a_number_or_components) {
     ck_assert(n.groups == DD_COMPONENTS_MAX && n.group[DD_COMPONENTS_MAX - 1] == 127);
     strcat(all, ",1");
     refused(ask_key_nodes("--ddict-nodes", all, &n, why, sizeof why), "--ddict-nodes=");
+}
+END_TEST
+
+START_TEST(a_working_set_is_a_number_and_what_is_waited_for) {
+    static const char *const bad[] = {"",
+                                      "0",
+                                      "-1",
+                                      "65536",
+                                      "x",
+                                      "2x",
+                                      "2,",
+                                      ",2",
+                                      "2,,wait-for-keys",
+                                      "2,wait",
+                                      "2,wait-for-keysx",
+                                      "wait-for-keys",
+                                      "2 ,wait-for-keys",
+                                      "99999999999"};
+    struct working_set w = {.size = 7};
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refused(ask_working_set("--ddict-working-set", bad[i], &w, why, sizeof why),
+                "from 1 to 65535");
+    refused(ask_working_set("--ddict-working-set", "1,wait-for-keys", &w, why, sizeof why),
+            "--ddict-working-set=1,wait-for-keys: a checkpoint that waits");
+    refused(ask_working_set("x", "1,wait-for-writers", &w, why, sizeof why), "at least 2");
+    ck_assert_uint_eq(w.size, 7);
+    ck_assert_int_eq(ask_working_set("x", "1", &w, why, sizeof why), 0);
+    ck_assert(w.size == 1 && w.flags == 0);
+    ck_assert_int_eq(ask_working_set("x", "65535,wait-for-writers", &w, why, sizeof why), 0);
+    ck_assert(w.size == 65535 && w.flags == DDICT_WAIT_FOR_WRITERS);
+    ck_assert_int_eq(ask_working_set("x", "2,wait-for-keys,wait-for-writers", &w, why, sizeof why),
+                     0);
+    ck_assert(w.size == 2 && w.flags == (DDICT_WAIT_FOR_KEYS | DDICT_WAIT_FOR_WRITERS));
 }
 END_TEST
 
@@ -184,7 +219,8 @@ int main(void) {
     return TESTS_RUN(
         "launch_ask", 60, numbers_that_are_none_are_refused_by_name,
         sizes_that_are_none_are_refused_by_name, the_nodes_with_keys_are_a_number_or_components,
-        a_long_value_is_cut_in_the_sentence, too_little_for_a_manager_says_what_would_do,
-        shares_follow_manager_m_on_node_m_mod_nodes, the_second_copies_are_on_the_next_node,
-        amounts_are_sizes_or_shares, more_than_the_job_has_says_both_figures_and_the_option);
+        a_working_set_is_a_number_and_what_is_waited_for, a_long_value_is_cut_in_the_sentence,
+        too_little_for_a_manager_says_what_would_do, shares_follow_manager_m_on_node_m_mod_nodes,
+        the_second_copies_are_on_the_next_node, amounts_are_sizes_or_shares,
+        more_than_the_job_has_says_both_figures_and_the_option);
 }

@@ -110,7 +110,8 @@ static void sockets(void) {
     F(attach_msg, magic), F(attach_msg, type), F(attach_msg, protocol), F(attach_msg, layout);
     F(attach_msg, status), F(attach_msg, managers), F(attach_msg, nodes), F(attach_msg, node_id);
     F(attach_msg, local_managers), F(attach_msg, manager), F(attach_msg, pid);
-    F(attach_msg, keyed_nodes), F(attach_msg, refill);
+    F(attach_msg, keyed_nodes), F(attach_msg, refill), F(attach_msg, working_set),
+        F(attach_msg, working_flags);
     F(attach_msg, client), F(attach_msg, total_bytes), F(attach_msg, spill_bytes);
     F(attach_msg, dict_id), F(attach_msg, node), F(attach_msg, step), F(attach_msg, text);
     END(attach_msg);

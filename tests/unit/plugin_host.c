@@ -21,7 +21,7 @@ const char *__asan_default_options(void) {
     return "detect_leaks=0";
 }
 
-#define OPTIONS_MAX 16 /* more than the plugin has: none of them is ever without its room */
+#define OPTIONS_MAX 24 /* more than the plugin has: none of them is ever without its room */
 #define STEM        "_SLURM_SPANK_OPTION_ddict_"
 #define BATCH       0xfffffffbu
 #define SHELL       0xfffffffau

@@ -52,6 +52,8 @@ static const struct option {
      "--ddict-replicas=3: want 1 or 2"},
     {"--ddict-refill", " --refill=yes ", "--ddict-refill=maybe",
      "--ddict-refill=maybe: want yes or no"},
+    {"--ddict-working-set=3,wait-for-keys", " --working-set=3,wait-for-keys ",
+     "--ddict-working-set=1,wait-for-keys", "--ddict-working-set=1,wait-for-keys: a checkpoint"},
     {"--ddict-record=my record", " --record=my record ", NULL, NULL},
     {"--ddict-scope=step", NULL, "--ddict-scope=all",
      "--ddict-scope=all: want job, step or component"},

@@ -106,6 +106,23 @@ START_TEST(shadows_get_theirs) {
 }
 END_TEST
 
+START_TEST(all_have_the_same_checkpoints) {
+    size_t len;
+    a.opt.working_set = 65535;
+    a.opt.working_flags = DDICT_WAIT_FOR_KEYS;
+    struct node_info *c = node_info_make(&a, NULL, &len);
+    ck_assert_int_eq(node_info_check(c, len, 2), 0);
+    ck_assert_int_eq(node_info_agrees(&b, c), DDICT_EPROTO);
+    ck_assert_str_eq(dd_errmsg(),
+                     "node 2 was started for 65535 checkpoints (flags 1), this one for 0 (0)");
+    b.opt.working_set = 65535;
+    ck_assert_int_eq(node_info_agrees(&b, c), DDICT_EPROTO);
+    b.opt.working_flags = DDICT_WAIT_FOR_KEYS;
+    ck_assert_int_eq(node_info_agrees(&b, c), 0);
+    free(c);
+}
+END_TEST
+
 START_TEST(all_or_none_read_again) {
     size_t len;
     a.opt.refill = true;
@@ -267,8 +284,8 @@ START_TEST(malformed_cards_are_refused) {
 END_TEST
 
 UNIT_MAIN_WITH("manager_card", before, after, managers_get_their_node_addresses_and_ports,
-               shadows_get_theirs, all_or_none_read_again, ports_that_are_nobodys_are_left,
-               the_shortest_card_is_good, one_transport_is_agreed_on_by_all_or_none,
-               every_node_tells_where_its_ddictd_listens,
+               shadows_get_theirs, all_have_the_same_checkpoints, all_or_none_read_again,
+               ports_that_are_nobodys_are_left, the_shortest_card_is_good,
+               one_transport_is_agreed_on_by_all_or_none, every_node_tells_where_its_ddictd_listens,
                the_id_and_another_dictionary_are_those_of_node_0, an_error_travels_without_ports,
                malformed_cards_are_refused)

@@ -414,7 +414,7 @@ def attach(name=None, timeout=None):
     return DDict(name, timeout)
 
 
-def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=None, load=None, restore=None, save=None, spill=None, record=None, results=None,
+def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=None, working_set=None, wait_for_keys=False, wait_for_writers=False, load=None, restore=None, save=None, spill=None, record=None, results=None,
        chdir=None, transport=None, wire=None, mpi=None, site=None, local=False, jobid=None, step=None, start_timeout=None, drain_ms=None, srun=None, ddictd=None,
        keep=False, timeout=None):
     """up(name=None, *, managers=None, mem=None, ..., keep=False, timeout=None) -- make a dictionary; a DDict that is attached to it
@@ -429,7 +429,8 @@ def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=
     The options are those of the command `ddict up` (ddict-up(1)), with _ for -; True for an option without a value; a list for several values. timeout: seconds
     that a call on the handle may take, as in attach(). ddict.NoDictError: it did not start; the text says why.
     """
-    options = dict(managers=managers, mem=mem, nodes=nodes, replicas=replicas, refill=refill, load=load, restore=restore, save=save, spill=spill, record=record,
+    options = dict(managers=managers, mem=mem, nodes=nodes, replicas=replicas, refill=refill, load=load,
+                   working_set=_up.working_set(working_set, wait_for_keys, wait_for_writers), restore=restore, save=save, spill=spill, record=record,
                    results=results, chdir=chdir, transport=transport, wire=wire, mpi=mpi, site=site, local=local, jobid=jobid, step=step,
                    start_timeout=start_timeout, drain_ms=drain_ms, srun=srun, ddictd=ddictd)
     return _up.up(DDict, name, timeout, keep, options)

@@ -101,7 +101,8 @@ _Path = Union[str, os.PathLike[str]]
 _Paths = Union[_Path, Iterable[_Path]]
 
 def up(name: Optional[str] = None, *, managers: Optional[int] = None, mem: Union[int, str, None] = None, nodes: Union[int, str, None] = None,
-       replicas: Optional[int] = None, refill: Union[bool, str, None] = None, load: Optional[_Paths] = None, restore: Optional[_Paths] = None,
+       replicas: Optional[int] = None, refill: Union[bool, str, None] = None, working_set: Optional[int] = None, wait_for_keys: bool = False,
+       wait_for_writers: bool = False, load: Optional[_Paths] = None, restore: Optional[_Paths] = None,
        save: Optional[_Path] = None, spill: Optional[_Path] = None, record: Optional[_Path] = None, results: Optional[_Path] = None,
        chdir: Optional[_Path] = None, transport: Optional[str] = None, wire: Optional[str] = None, mpi: Optional[str] = None,
        site: Union[str, Iterable[str], None] = None, local: bool = False, jobid: Union[int, str, None] = None, step: Union[int, str, None] = None,

@@ -25,6 +25,14 @@ def _word(option, value):
     return [f"{option}={os.fspath(value) if isinstance(value, os.PathLike) else value}"]
 
 
+def working_set(size, wait_for_keys, wait_for_writers):
+    """The value of --working-set"""
+    waits = [word for word, wanted in (("wait-for-keys", wait_for_keys), ("wait-for-writers", wait_for_writers)) if wanted]
+    if size is None and waits:
+        raise ValueError(f"{waits[0].replace('-', '_')}=True goes with working_set=K, the number of checkpoints that are kept")
+    return size if size is None else ",".join([str(size), *waits])
+
+
 def up(cls, name, timeout, keep, options):
     if keep not in (True, False):
         raise TypeError(f"keep={keep!r}: keep is True or False")
