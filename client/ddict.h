@@ -352,6 +352,67 @@ DDICT_API int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct
 DDICT_API int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 
 /*
+ * --- one value on every node ---
+ *
+ * A value that one process makes and processes of all nodes use, and that is replaced again and
+ * again, as the weights of a model: publish it under a name, and follow that name.
+ *
+ *     the trainer                              each actor
+ *     iov = {weights, bytes};                  ddict_follow_open(d, "w", 1, &f, -1);
+ *     ddict_publish(d, "w", 1, &iov, 1,        while (ddict_follow_next(f, &v, &version, -1) == 1) {
+ *                   0, &version, -1);              use(v.data, v.len);      read only, in place
+ *                                                  ddict_release(&v);
+ *                                              }
+ *
+ * VERSIONS. Publications of one name are in an order, and have the numbers 1, 2, 3 ...; each is seen
+ * whole or not at all. A follower receives the newest version first and then newer ones. One that is
+ * slower than its publisher does not receive all: each call gives the newest. A publication that
+ * fails, or whose process dies in the midst, has changed nothing: the version before stays the newest.
+ *
+ * ON EACH NODE. A value of more than 64 KiB goes to a node when somebody there asks for the newest,
+ * once for all its processes: in pieces from node to node, so that it is on all of them hardly later
+ * than on the first, and each link carries it once. If a node of that chain, or the process that
+ * fetches for it, is lost, the others go on. Where a node has no room for the value, or the dictionary
+ * is frozen, a process has a copy of its own.
+ *
+ * MEMORY. The node that published a value has it in pieces, and once more in one if it has followers;
+ * each other node with followers has it once. There are the newest version and at most one more; that
+ * goes when the next one is published. Views stay readable until they are released, and what is being
+ * fetched stays until that is over. ddict_clear() removes all that is published, and numbers begin
+ * with 1 then. Names are not keys: a key of the same bytes is another thing.
+ */
+typedef struct ddict_follow ddict_follow_t;
+/*
+ * Publish the value that n pieces make (n <= DDICT_PIECES_MAX). flags: DDICT_TAG(t). *version
+ * (may be NULL) receives its number. A name has 1 to DDICT_KEY_MAX - 80 bytes. Errors: as ddict_put().
+ * After -ETIMEDOUT, DDICT_ELOST and DDICT_EGONE it may have been published. DDICT_ENOKEY: the
+ * dictionary was cleared meanwhile.
+ */
+DDICT_API int ddict_publish(ddict_t *d, const void *name, size_t nlen, const struct iovec *iov,
+                            int n, unsigned flags, uint64_t *version, int timeout_ms);
+/* Follow a name, which need not be there. One thread at a time uses *out, until ddict_follow_close(),
+ * before ddict_detach(). In a forked child it goes on for itself. */
+DDICT_API int ddict_follow_open(ddict_t *d, const void *name, size_t nlen, ddict_follow_t **out,
+                                int timeout_ms);
+/*
+ * 1: the newest version that this follower has not received, in *v, to be released; *version (may be
+ * NULL) receives its number, which v->version is, too. 0: there was none within timeout_ms. That is
+ * the time to wait for a newer one; once it is there it is fetched, however long that takes, but not
+ * without progress for the default timeout: -ETIMEDOUT. Errors: as ddict_view(); DDICT_EKEYLOST: it
+ * was lost with a node.
+ */
+DDICT_API int ddict_follow_next(ddict_follow_t *f, struct ddict_view *v, uint64_t *version,
+                                int timeout_ms);
+DDICT_API void ddict_follow_close(ddict_follow_t *f); /* f may be NULL */
+/* Publish a value of one piece, without its number. Errors: as ddict_publish(). */
+DDICT_API int ddict_bput(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                         unsigned flags, int timeout_ms);
+/* Give the newest version that is published under key, from this node. flags: 0 or DDICT_WAIT. Errors:
+ * DDICT_ENOKEY, and as ddict_follow_next(). */
+DDICT_API int ddict_bget(ddict_t *d, const void *key, size_t klen, struct ddict_view *v,
+                         unsigned flags, int timeout_ms);
+
+/*
  * --- many keys in one call ---
  *
  * As many requests are sent as fit before the call waits for an answer. timeout_ms is the time

@@ -6,10 +6,11 @@ libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_la
   client/lib/cached_read.c client/lib/cached_read.h client/lib/client_lane.h \
   client/lib/client_lane_inside.h client/lib/fork.c client/lib/freeze.c client/lib/alive.c client/lib/get.c \
   client/lib/get_many.c client/lib/handle.h client/lib/iter.c \
-  client/lib/lane_life.c client/lib/lane_recv.c \
+  client/lib/follow.c client/lib/follow_fetch.c client/lib/follow_pieces.c client/lib/lane_life.c client/lib/lane_recv.c \
   client/lib/lane_send.c client/lib/lane_wait.c client/lib/lease.c client/lib/lease.h \
   client/lib/local_read.c client/lib/local_read.h client/lib/place.c client/lib/probe.h \
-  client/lib/probe_ask.c client/lib/put.c client/lib/put_many.c client/lib/queue.c \
+  client/lib/probe_ask.c client/lib/publish.c client/lib/publish.h client/lib/publish_clean.c \
+  client/lib/publish_items.c client/lib/put.c client/lib/put_many.c client/lib/queue.c \
   client/lib/request.c client/lib/request.h client/lib/request_error.c client/lib/session.c \
   client/lib/stats_public.c client/lib/stats_public.h client/lib/subscribe.c client/lib/up.c \
   client/lib/up.h client/lib/up_child.c client/lib/up_child.h client/lib/typed.c \

@@ -10,7 +10,7 @@ CLIENT_TESTS = tests/local/client_alive tests/local/client_api tests/local/clien
   tests/local/client_late tests/local/client_lives tests/local/client_lives_far \
   tests/local/client_lives_forgot tests/local/client_lives_freeze tests/local/client_lives_proxy tests/local/client_lives_push \
   tests/local/client_lives_rewind tests/local/client_lives_stream tests/local/client_lives_wait \
-  tests/local/client_many tests/local/client_place tests/local/client_pop tests/local/client_room \
+  tests/local/client_many tests/local/client_place tests/local/client_pop tests/local/client_publish tests/local/client_room \
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
   tests/local/client_up tests/local/client_values tests/local/client_views \
   tests/local/break_streams tests/local/break_times
@@ -76,6 +76,7 @@ tests_local_client_lives_wait_LDADD = $(client_lives_libs)
 tests_local_client_many_LDADD = $(client_test_libs)
 tests_local_client_place_LDADD = $(client_test_libs)
 tests_local_client_pop_LDADD = $(client_test_libs)
+tests_local_client_publish_LDADD = $(client_test_libs)
 tests_local_client_room_LDADD = $(client_test_libs)
 tests_local_client_keyed_LDADD = $(client_test_libs)
 tests_local_client_same_LDADD = $(client_test_libs)
