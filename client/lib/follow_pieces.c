@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define GETS 4u /* pieces asked for ahead */
+#define GETS 2u /* pieces asked for ahead: more would come together, and be passed on later */
 #define PUTS 8u /* pieces being passed on */
 #define DELS 64u
 /* a piece that is waited for: the time without any is what counts. ms */
@@ -19,7 +19,7 @@
 #define PAUSE_NS 20000000 /* before an origin that was lost is asked again */
 
 enum { ASK_UP, ASK_ORIGIN, PASS_ON, REMOVE, KINDS };
-enum { TODO, ASKED, GOT, PASSED };
+enum { TODO, ASKED, GOT };
 
 struct fetching {
     struct pub_fetch *f;
@@ -32,7 +32,7 @@ struct fetching {
     unsigned under_way[KINDS];
     uint64_t passed; /* those below it are passed on or on their way */
     bool followed;   /* a node of the chain takes from this one */
-    uint64_t moved_ns;
+    uint64_t moved_ns, patience_ms;
     int failed; /* the origin does not have it any more, or another failure */
 };
 
@@ -80,8 +80,16 @@ static void leave_up(struct fetching *x) {
     x->f->up_was_clean = false;
 }
 
+/* Whether who fetches for the node before is there and not ready yet. */
+static bool up_goes_on(const struct fetching *x) {
+    struct pub_held h;
+    return pub_held_get(x->c, x->f->up, &x->e->uid, &h) == 1 && h.state == PUB_FETCHING &&
+           ddict_alive(x->c->d, h.who, x->c->s->timeout_ms) == 1;
+}
+
 static void piece_came(struct fetching *x, unsigned kind, uint64_t i) {
     x->state[i] = GOT;
+    x->patience_ms = PUB_UPSTREAM_MS;
     x->got++;
     x->moved_ns = clock_ns();
     if (kind == ASK_UP && x->f->up != PUB_NONE)
@@ -174,8 +182,11 @@ static void turn(struct fetching *x) {
         free(done[j].text);
     }
     uint64_t idle_ms = (clock_ns() - x->moved_ns) / 1000000u;
-    if (x->f->up != PUB_NONE && idle_ms > PUB_UPSTREAM_MS && x->got < x->n)
-        leave_up(x);
+    if (x->f->up != PUB_NONE && idle_ms > x->patience_ms && x->got < x->n) {
+        x->patience_ms += PUB_UPSTREAM_MS;
+        if (idle_ms > PUB_UPSTREAM_LAST_MS || !up_goes_on(x))
+            leave_up(x);
+    }
     if (x->failed == 0 && x->got < x->n && idle_ms > (uint64_t)x->c->s->timeout_ms)
         x->failed = dd_error(-ETIMEDOUT, "no piece of what was published came within %.3g s",
                              x->c->s->timeout_ms / 1000.0);
@@ -183,6 +194,7 @@ static void turn(struct fetching *x) {
 
 static void run(struct fetching *x) {
     x->moved_ns = clock_ns();
+    x->patience_ms = PUB_UPSTREAM_MS;
     while (x->failed == 0 && x->got < x->n) {
         ask_more(x);
         if (x->f->in_chain)

@@ -22,13 +22,15 @@
 #define PUB_INLINE 65536u
 /* pieces of a large value: the last node of a chain has it as many pieces after the first as there
  * are nodes between them */
-#define PUB_PIECES    128u
+#define PUB_PIECES    256u
 #define PUB_PIECE_MIN 65536u
 #define PUB_PIECE_MAX (8u << 20)
 /* in an index, with the newest and the one before */
 #define PUB_ENTRIES 32u
-/* without a piece from the node before: take them from the origin. ms */
-#define PUB_UPSTREAM_MS 1000u
+/* without a piece from the node before: look whether it goes on; and then, although it lives: take
+ * them from the origin. ms */
+#define PUB_UPSTREAM_MS      1000u
+#define PUB_UPSTREAM_LAST_MS 10000u
 /* between looks whether who fetches for this node lives. ms */
 #define PUB_HOLDER_MS 250
 #define PUB_KEY_MAX   80u /* bytes, of a key that is not by name */
