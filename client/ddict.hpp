@@ -221,6 +221,27 @@ class Dict {
         detail::check(ddict_pushv(d_.get(), key.data(), key.size(), v.iov, v.n, v.flags, 0, ms_));
     }
 
+    /* --- one value on every node (ddict_publish()) --- */
+
+    /* Give it to all nodes in place of the version before; the number of this one. */
+    template <class V> std::uint64_t bput(const Key &key, const V &value) {
+        ddict_value v;
+        std::uint64_t version = 0;
+        Value<V>::put(v, value);
+        detail::check(
+            ddict_publish(d_.get(), key.data(), key.size(), v.iov, v.n, v.flags, &version, ms_));
+        return version;
+    }
+    /* The newest version, from this node: in place, or a copy. KeyError where there is none. */
+    View bview(const Key &key) const {
+        struct ddict_view v;
+        detail::check(ddict_bget(d_.get(), key.data(), key.size(), &v, 0, ms_));
+        return View(v);
+    }
+    template <class V> V bget(const Key &key) const {
+        return bview(key).template as<V>();
+    }
+
     /* --- all keys --- */
 
     std::size_t size() const {

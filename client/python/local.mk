@@ -4,6 +4,7 @@ python_modules = client/python/ddict/__init__.py client/python/ddict/__init__.py
   client/python/ddict/_atomic.py client/python/ddict/_cloud.py client/python/ddict/_ddict.pyi \
   client/python/ddict/_ends.py client/python/ddict/_events.py client/python/ddict/_future.py \
   client/python/ddict/_manager.py client/python/ddict/_map.py client/python/ddict/_place.py \
+  client/python/ddict/_publish.py \
   client/python/ddict/_queue.py client/python/ddict/results.py client/python/ddict/_collect.py \
   client/python/ddict/_s3.py client/python/ddict/_torch.py client/python/ddict/runtime.py \
   client/python/ddict/sets.py client/python/ddict/_up.py client/python/ddict/pytest_plugin.py \
@@ -11,7 +12,7 @@ python_modules = client/python/ddict/__init__.py client/python/ddict/__init__.py
 python_sources = client/python/src/args.c client/python/src/array.c client/python/src/atomic.c \
   client/python/src/errors.c \
   client/python/src/freeze.c client/python/src/handle.c client/python/src/iter.c \
-  client/python/src/requests.c client/python/src/place.c client/python/src/key.c \
+  client/python/src/requests.c client/python/src/place.c client/python/src/publish.c client/python/src/key.c \
   client/python/src/load.c client/python/src/lookup.c client/python/src/many.c \
   client/python/src/mapping.c client/python/src/memory.c client/python/src/module.c \
   client/python/src/pyddict.h client/python/src/queue.c client/python/src/stats.c \

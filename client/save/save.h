@@ -104,10 +104,23 @@ static inline bool save_holders(const void *key, size_t klen) {
     }
     return false;
 }
+/* Whether it is an item of what is published (FORMAT 8). It is of clients, and may be half of a
+ * value. */
+static inline bool save_published(const void *key, size_t klen) {
+    static const char head[] = "\0ddict.pub/", at[] = "\0ddict.at/";
+    const char *k = key;
+    size_t skip = sizeof at - 1 + sizeof(uint32_t);
+    if (klen >= skip && memcmp(k, at, sizeof at - 1) == 0) {
+        k += skip;
+        klen -= skip;
+    }
+    return klen >= sizeof head - 1 && memcmp(k, head, sizeof head - 1) == 0;
+}
 /* Whether the key is a word between the starters of one dictionary, or of a copy, of no use in another
  * one. */
 static inline bool save_word(const void *key, size_t klen) {
-    return save_holders(key, klen) || (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
+    return save_holders(key, klen) || save_published(key, klen) ||
+           (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
            (klen >= sizeof SET_COPY_HEAD - 1 &&
             memcmp(key, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1) == 0) ||
            (klen >= SAVE_LOADED_LEN && memcmp(key, "s" SAVE_LOADED, SAVE_LOADED_LEN) == 0 &&

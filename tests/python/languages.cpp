@@ -151,6 +151,9 @@ static void see_values(Dict &d) {
     MUST(d.get<double>("n") == 300 && d.get<std::int16_t>("n") == 300);
     d.push("queue", "a");
     d.push("queue", "b");
+    MUST(d.bput("pub", 1.5) == 1 && d.bput("pub", std::string("two")) == 2);
+    MUST(d.bget<std::string>("pub") == "two" && d.bview("pub").version() == 2);
+    MUST(!d.contains("pub"));
     MUST(d.pop<std::string>("queue") == "a" && d.pop<std::string>("queue") == "b");
     d.freeze();
     MUST(d.is_frozen() && (raises<ddict::FrozenError>(DDICT_EFROZEN, [&] { d.put("n", 1); })));

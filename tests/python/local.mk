@@ -23,13 +23,14 @@ EXTRA_DIST += tests/python/sets.t tests/python/test_sets.py
 EXTRA_DIST += tests/python/locks.t tests/python/test_locks.py tests/python/test_barriers.py \
   tests/python/holders.py
 EXTRA_DIST += tests/python/freeze.t tests/python/test_freeze.py
+EXTRA_DIST += tests/python/publish.t tests/python/test_publish.py
 EXTRA_DIST += tests/python/cloud.t tests/python/test_cloud.py
 EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/python/languages.c \
   tests/python/languages.cpp tests/python/languages.f90
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
 if BUILD_PYTHON
-TESTS += tests/python/locks.t tests/python/atomic.t tests/python/near.t tests/python/freeze.t \
+TESTS += tests/python/locks.t tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \
   tests/python/readme.t tests/python/up.t tests/python/languages.t tests/python/cloud.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t

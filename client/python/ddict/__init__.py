@@ -28,6 +28,7 @@ from ._future import Future
 from ._locks import Lock, RLock, Semaphore
 from ._manager import Manager
 from ._map import MapError, filter_items as _filter_items, map_items as _map_items
+from ._publish import Follower
 from ._queue import JoinableQueue, Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
@@ -39,7 +40,7 @@ __all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "
            "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "up"]
-__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "JoinableQueue", "KeyEvent", "Lock", "RLock", "Semaphore"]
+__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "Follower", "JoinableQueue", "KeyEvent", "Lock", "RLock", "Semaphore"]
 
 _ABSENT = object()
 _RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py
@@ -287,6 +288,30 @@ class DDict(_ddict.Handle, MutableMapping):
         """view_async(key, *, wait=False, timeout=None) -- as get_async(), a Future of view(key)"""
         many = isinstance(key, list)
         return _future.begin(self, key if many else [key], many, wait, timeout, True)
+
+    def follow(self, name, *, timeout=None, alias_tensors=False):
+        """follow(name, *, timeout=None, alias_tensors=False) -- an iterator over (version, value): what is published under name
+
+            for version, weights in d.follow("weights"):
+                ...
+
+        First the newest version, then newer ones as they come. Who is slower than the publisher does not get all: each step gives the newest. Arrays are in place,
+        read-only, without a copy, and stay as long as they are used; tensors with alias_tensors=True, as View.load() says. A large value is on each node once, for
+        all its processes. ddict.TimeoutError if nothing newer came for timeout seconds; None waits. The loop ends when the dictionary ends.
+        """
+        return Follower(self, name, timeout, alias_tensors)
+
+    def bput(self, key, value):
+        """bput(key, value) -- publish(key, value): a value for all nodes, which bget() reads from its own node"""
+        self.publish(key, value)
+
+    def bget(self, key, *, wait=False, timeout=None):
+        """bget(key, *, wait=False, timeout=None) -- a copy of the newest value of bput() or publish(), from this node; KeyError when there is none
+
+        wait: whether to wait for the first one, at most timeout seconds, after which ddict.TimeoutError is raised.
+        """
+        with self._bview(key, wait, timeout) as view:
+            return view.copy()
 
     def put_async(self, key, value):
         """put_async(key, value) -- a Future of d[key] = value, whose result is None

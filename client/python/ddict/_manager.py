@@ -7,6 +7,7 @@ from collections.abc import MutableMapping
 from ._ddict import RawKey, bytes_key, key_bytes
 
 _HEAD = b"\0ddict.at/"  # of a directed key, FORMAT 6
+_PUBLISHED = b"\0ddict.pub/"  # items of what is published, FORMAT 8
 _ABSENT = object()
 
 
@@ -65,7 +66,9 @@ class Manager(MutableMapping):
     def __iter__(self):
         yield from self.d._keys(None, False, self.number)
         for key in self.d._keys(RawKey(self._head), False, self.number):
-            yield bytes_key(bytes(key)[len(self._head):])
+            own = bytes(key)[len(self._head):]
+            if not own.startswith(_PUBLISHED):
+                yield bytes_key(own)
 
     def __len__(self):
         return sum(1 for _ in self)

@@ -233,6 +233,14 @@ static PyMethodDef handle_methods[] = {
     {"_gather", METHOD(many_gather), FAST, NULL},
     {"_keys", METHOD(iter_keys), FAST, NULL},    /* prefix or None, hidden, manager */
     {"_subscribe", METHOD(sub_new), FAST, NULL}, /* prefix, flags */
+    {"publish", METHOD(publish_publish), FAST,
+     "publish($self, name, value, /)\n--\n\nGive value to all processes that follow name, on all "
+     "nodes, in place of the version before; the number of this version, from 1 on.\n\n"
+     "Versions of several publishers are in an order, and each is seen whole or not at all. Name "
+     "is "
+     "no key: d[name] is another thing."},
+    {"_bview", METHOD(publish_view), FAST, NULL}, /* name, wait, timeout -> View */
+    {"_follow", publish_follow, METH_O, NULL},
     {"local_len", mapping_local_len, METH_NOARGS,
      "local_len($self, /)\n--\n\nThe number of keys of this node's managers, without hidden ones."},
     {"clear", mapping_clear, METH_NOARGS,

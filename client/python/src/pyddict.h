@@ -298,6 +298,12 @@ LOCAL int sub_init(void);
 LOCAL PyObject *sub_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL int requests_init(PyObject *module); /* requests.c */
 
+/* publish.c */
+LOCAL int publish_init(void);
+LOCAL PyObject *publish_publish(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *publish_view(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *publish_follow(PyObject *self, PyObject *name);
+
 /* place.c */
 LOCAL int place_init(PyObject *module);
 LOCAL PyObject *place_new(PyObject *self, PyObject *args);
