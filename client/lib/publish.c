@@ -13,17 +13,11 @@
 
 #define GIVE_UP_MS 1000u /* to say that a value is not published, after the time is over */
 
-/* The number begins anywhere: what a save brings from another dictionary has clients of the same
- * names. */
+/* Its number is any: another dictionary's items may name a client so, too. */
 static struct pub_uid uid_new(const struct pub_call *c) {
-    static uint64_t count; /* atomic */
-    uint64_t none = 0, begin = clock_ns();
-    if (__atomic_load_n(&count, __ATOMIC_RELAXED) == 0) {
-        (void)!getrandom(&begin, sizeof begin, GRND_NONBLOCK);
-        __atomic_compare_exchange_n(&count, &none, begin | 1, false, __ATOMIC_RELAXED,
-                                    __ATOMIC_RELAXED);
-    }
-    return (struct pub_uid){c->me.node, c->me.id, __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED)};
+    struct pub_uid u = {.node = c->me.node, .client = c->me.id, .count = clock_ns()};
+    (void)!getrandom(&u.count, sizeof u.count, GRND_NONBLOCK);
+    return u;
 }
 
 /* Remove what is old, and what publishers left that died. What is left of it goes to e[2 ..]. */

@@ -21,7 +21,7 @@ TESTS += $(LOCAL_TESTS)
 EXTRA_DIST += tests/local/cluster.py tests/local/losses.py tests/local/switch.py tests/local/load_folder.py tests/local/s3_server.py \
   tests/local/s3_moto.py
 # Nodes of a dictionary with two copies, or with --refill, are lost.
-dist_check_SCRIPTS += tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
+dist_check_SCRIPTS += tests/local/follow.py tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
   tests/local/first_node.py tests/local/refill.py
-TESTS += tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
+TESTS += tests/local/follow.py tests/local/replicas.py tests/local/leases.py tests/local/votes.py \
   tests/local/first_node.py tests/local/refill.py
