@@ -143,6 +143,9 @@ typedef struct ddict_handle ddict_t; /* a handle; belongs to the caller until dd
  * DDICT_NEW: it is read again. DDICT_EEXISTS where it is not wanted any more. */
 #define DDICT_LOADED 16u
 #define DDICT_REFILL 32u
+/* Of put, in a dictionary with a working set that waits for keys: the value holds at later
+ * checkpoints, too (see WORKING SETS). Elsewhere it means nothing. */
+#define DDICT_PERSISTENT 64u
 /* Of put and push: an 8-bit tag, which is stored with the value and returned with it. The Python
  * binding says by it how a value is to be read. */
 #define DDICT_TAG(t)        (((unsigned)(t)&0xffu) << 16)
@@ -689,6 +692,14 @@ DDICT_API int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsig
  * DDICT_ELOST no more events come. */
 DDICT_API int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms);
 DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* sub may be NULL */
+
+/* --- working sets --- */
+
+DDICT_API int ddict_checkpoint(ddict_t *d);
+DDICT_API int ddict_rollback(ddict_t *d);
+DDICT_API int64_t ddict_checkpoint_id(ddict_t *d);
+DDICT_API int ddict_set_checkpoint_id(ddict_t *d, uint64_t id);
+DDICT_API int64_t ddict_sync_to_newest_checkpoint(ddict_t *d, int timeout_ms);
 
 /* --- about the dictionary --- */
 

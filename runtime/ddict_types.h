@@ -51,7 +51,8 @@ enum {
     DDICT_ESEALED = -4018,
     DDICT_ENOTINT = -4019, /* of add: the value is no integer of 64 bits */
     /* of put_if, del_if: the key has another version, or none, or is there at all; nothing was done */
-    DDICT_ECHANGED = -4020
+    DDICT_ECHANGED = -4020,
+    DDICT_ERETIRED = -4021 /* the handle's checkpoint is older than those of the working set */
 };
 
 /* Parts of a manager's figures; they never change. */

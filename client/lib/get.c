@@ -8,6 +8,7 @@
 #include "local_read.h"
 #include "request.h"
 #include "view.h"
+#include "window.h"
 #include <base/copy.h>
 #include <store/find.h>
 
@@ -112,6 +113,8 @@ static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size
         return rc;
     if (unlikely(flags & ~DDICT_WAIT))
         return dd_error(-EINVAL, "get with unknown flags 0x%x", flags);
+    if (window_has(t.s, key, klen))
+        return window_get(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
     struct node_manager *m = session_local(t.s, t.owner);
     rc = -EAGAIN;
     if (likely(m != NULL)) {
@@ -277,6 +280,8 @@ static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, siz
         return rc;
     if (unlikely(flags & ~DDICT_WAIT))
         return dd_error(-EINVAL, "view with unknown flags 0x%x", flags);
+    if (window_has(t.s, key, klen))
+        return window_view(d, key, klen, v, flags, timeout_ms);
     struct node_manager *m = session_local(t.s, t.owner);
     rc = -EAGAIN;
     if (likely(m != NULL)) {
@@ -357,6 +362,8 @@ int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
         return rc;
     if (flags & ~(DDICT_WAIT | DDICT_SURE))
         return dd_error(-EINVAL, "pop with unknown flags 0x%x", flags);
+    if (window_has(t.s, key, klen))
+        return window_pop(d, key, klen, v, flags, timeout_ms);
     if (timeout_ms == 0)
         return no_time(&t);
     call_deadline_init(&w, t.s, session_wait_ms(t.s, flags, timeout_ms));
@@ -370,6 +377,8 @@ int ddict_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int t
     int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
+    if (window_has(t.s, key, klen))
+        return window_contains(d, key, klen, vlen, timeout_ms);
     struct node_manager *m = session_local(t.s, t.owner);
     rc = m ? local_head(t.s, m, t.h, key, klen, vlen, NULL)
            : cached_head(t.s, t.h, key, klen, vlen, NULL);

@@ -112,6 +112,8 @@ struct ddict_handle {
     char name[DICT_NAME_MAX];
     /* the session as far as calls had time to open it; under lock */
     struct session *opening;
+    uint64_t checkpoint; /* atomic; of a working set: at which it reads and writes */
+    uint64_t values;     /* atomic; of a working set: stored by it so far */
     struct ddict_async *asyncs; /* under registry_lock */
     struct ddict_handle *next;  /* registry */
 };

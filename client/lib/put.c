@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put.c - calls that change one key: put, del. */
 #include "request.h"
+#include "window.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,7 +16,8 @@ int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsig
     if (unlikely((flags & (DDICT_NEW | DDICT_EXISTING)) == (DDICT_NEW | DDICT_EXISTING)))
         return dd_error(-EINVAL, "put with both DDICT_NEW and DDICT_EXISTING");
     if (unlikely(flags &
-                 ~(DDICT_NEW | DDICT_EXISTING | DDICT_LOADED | DDICT_REFILL | DDICT_TAG(0xff))))
+                 ~(DDICT_NEW | DDICT_EXISTING | DDICT_LOADED | DDICT_REFILL | DDICT_PERSISTENT |
+                   DDICT_TAG(0xff))))
         return dd_error(-EINVAL, "put with unknown flags 0x%x", flags);
     if (unlikely(vlen >= MSG_VALUE_MAX))
         return dd_error(DDICT_EVALSIZE, "a value of %llu bytes", (unsigned long long)vlen);
@@ -50,6 +52,8 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
         return rc;
     if (unlikely(n < 0 || n > DDICT_PIECES_MAX))
         return dd_error(-EINVAL, "a value of %d pieces: at most %d", n, DDICT_PIECES_MAX);
+    if (window_has(t.s, key, klen))
+        return window_put(d, key, klen, iov, n, flags, timeout_ms);
     struct outgoing out = {.key = key, .iov = iov, .niov = n};
     if (unlikely((rc = pieces_length(iov, n, &vlen)) < 0) ||
         unlikely((rc = put_head(&out.head, t.owner, klen, vlen, flags)) < 0))
@@ -63,6 +67,8 @@ static int del(ddict_t *d, const void *key, size_t klen, uint16_t flags, int tim
     int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
+    if (window_has(t.s, key, klen))
+        return window_del(d, key, klen, timeout_ms);
     struct outgoing out = {
         .head = {.type = MSG_DEL, .flags = flags, .key_len = (uint32_t)klen, .manager = t.owner},
         .key = key};

@@ -56,6 +56,8 @@ const char *dd_strerror(int code) {
     switch (code) {
     case DDICT_ENOKEY:
         return "the key is not in the dictionary";
+    case DDICT_ERETIRED:
+        return "the checkpoint was retired: it is older than those of the working set";
     case DDICT_EEXISTS:
         return "the key is in the dictionary already";
     case DDICT_EFULL:

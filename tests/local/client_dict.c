@@ -86,7 +86,9 @@ static void daemon_start(struct dict *x, int i, int managers, uint64_t mem) {
     int in[2], out[2];
     char n[16], k[16], id[16], m[32];
     const char *path = getenv("DDICTD"), *transport = getenv("DDICT_TEST_TRANSPORT"),
-               *rma = getenv("DDICT_TEST_RMA"), *keyed = getenv("DDICT_TEST_KEYED");
+               *rma = getenv("DDICT_TEST_RMA"), *keyed = getenv("DDICT_TEST_KEYED"),
+               *window = getenv("DDICT_TEST_WORKING_SET");
+    const char *more = window ? "--working-set" : NULL; /* ends the words if there is none */
     ck_assert(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
     snprintf(n, sizeof n, "%d", managers);
     snprintf(k, sizeof k, "%d", x->nodes);
@@ -102,12 +104,13 @@ static void daemon_start(struct dict *x, int i, int managers, uint64_t mem) {
         setpgid(0, 0);
         if (x->nodes == 1)
             execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem",
-                  m, "--wireup", "none", "--drain-ms", "1000", (char *)NULL);
+                  m, "--wireup", "none", "--drain-ms", "1000", more, window, (char *)NULL);
         else
             execl(path ? path : "./ddictd", "ddictd", "--name", x->name, "--managers", n, "--mem",
                   m, "--wireup", "stdio", "--nodes", k, "--keyed-nodes", keyed ? keyed : k,
                   "--node-id", id, "--drain-ms", "1000", "--transport",
-                  transport ? transport : "auto", "--rma", rma ? rma : "auto", (char *)NULL);
+                  transport ? transport : "auto", "--rma", rma ? rma : "auto", more, window,
+                  (char *)NULL);
         _exit(127);
     }
     close(in[0]);

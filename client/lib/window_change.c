@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* window_change.c - calls that change one key of a working set: put, del, pop. */
+#include "window_change.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the index --- */
+
+static void value_remove(struct window_call *c, const struct window_entry *e) {
+    struct window_key k;
+    int left = window_left_ms(c);
+    if (window_value_key(c, e, &k) < 0)
+        return;
+    ddict_del(c->d, k.at, k.len, left > WINDOW_TIDY_MS ? left : WINDOW_TIDY_MS);
+    window_key_free(&k);
+}
+
+int window_commit(struct window_call *c, struct window_edit *e) {
+    size_t size = window_index_size(e->now->n);
+    int rc = e->now->n == 0 ? ddict_del_if(c->d, c->index_key.at, c->index_key.len,
+                                           c->index.version, window_left_ms(c))
+                            : ddict_put_if(c->d, c->index_key.at, c->index_key.len, e->now, size, 0,
+                                           c->index.version, NULL, window_left_ms(c));
+    for (uint32_t i = 0; rc == 0 && i < e->ndropped; i++)
+        value_remove(c, &e->dropped[i]);
+    return rc;
+}
+
+/* An empty index, so that the window is read after there is one (W3). */
+static int index_create(struct window_call *c) {
+    const struct window_index none = {.floor = c->state.oldest};
+    return ddict_put_if(c->d, c->index_key.at, c->index_key.len, &none, sizeof none, 0, 0, NULL,
+                        window_left_ms(c));
+}
+
+/* --- the value --- */
+
+static int value_store(struct window_call *c, struct window_change *g) {
+    struct window_key k;
+    g->put = (struct window_entry){.checkpoint = c->checkpoint,
+                                   .length = g->length,
+                                   .client = c->s->client,
+                                   .number = __atomic_add_fetch(&c->d->values, 1, __ATOMIC_RELAXED),
+                                   .node = c->s->node_id,
+                                   .tag = (uint8_t)DDICT_TAG_OF(g->flags),
+                                   .flags = g->flags & DDICT_PERSISTENT ? WINDOW_PERSISTENT : 0};
+    int rc = window_value_key(c, &g->put, &k);
+    if (rc < 0)
+        return rc;
+    rc = ddict_putv(c->d, k.at, k.len, g->iov, g->n, DDICT_TAG(g->put.tag), window_left_ms(c));
+    window_key_free(&k);
+    g->stored = rc == 0;
+    return rc;
+}
+
+/* Whether a request that gave this code may have changed something all the same. */
+static bool may_have_changed(int rc) {
+    return rc == -ETIMEDOUT || rc == DDICT_ELOST || rc == DDICT_EGONE;
+}
+
+/* The change was not made: remove what was stored for it. Keeps the sentence. */
+static int change_undo(struct window_call *c, struct window_change *g, int rc) {
+    char text[DD_ERRMSG_MAX];
+    memcpy(text, dd_errmsg(), strlen(dd_errmsg()) + 1);
+    if (g->stored)
+        value_remove(c, &g->put);
+    if (c->x && c->x->n == 0 && window_left_ms(c) > 0)
+        ddict_del_if(c->d, c->index_key.at, c->index_key.len, c->index.version, window_left_ms(c));
+    return dd_error(rc, "%s", text);
+}
+
+/* --- the change --- */
+
+/* Refuse by what is seen, which has to stand (W4). */
+static int change_refuse(struct window_call *c, int code) {
+    int rc = window_raise(c);
+    return rc < 0 ? rc : dd_error_plain(code);
+}
+
+static int change_write(struct window_call *c, struct window_change *g) {
+    struct window_edit e;
+    int rc;
+    if (!g->removes && !c->x)
+        return (rc = index_create(c)) < 0 ? rc : DDICT_ECHANGED;
+    if (!g->removes && !g->stored && (rc = value_store(c, g)) < 0)
+        return rc;
+    if (window_edit_begin(&e, c->x, c->state.oldest) < 0)
+        return dd_error(-ENOMEM, "no memory for the index of a key");
+    g->put.version = c->index.version;
+    if (g->removes)
+        window_edit_remove(&e, c->checkpoint, c->index.version);
+    else
+        window_edit_put(&e, &g->put);
+    rc = window_commit(c, &e);
+    g->unknown = may_have_changed(rc);
+    window_edit_end(&e);
+    return rc;
+}
+
+static int change_once(struct window_call *c, struct window_change *g) {
+    const struct window_entry *e;
+    int rc = window_look(c);
+    if (rc < 0)
+        return rc;
+    enum window_seen is = window_see(c, &e);
+    if (g->removes && g->waits && is == WINDOW_AWAITED)
+        return (rc = window_await(c, g->flags)) < 0 ? rc : DDICT_ECHANGED;
+    if (is != WINDOW_FOUND)
+        e = NULL;
+    if (c->checkpoint > window_newest(c) && !(g->removes && !e))
+        return (rc = window_advance(c)) < 0 ? rc : DDICT_ECHANGED;
+    if (g->judge && (rc = g->judge(c, g, e)) != 0)
+        return rc == WINDOW_REFUSED ? change_refuse(c, g->refusal) : rc;
+    return change_write(c, g);
+}
+
+int window_change(struct window_call *c, struct window_change *g) {
+    int rc = window_mark(c);
+    if (rc < 0)
+        return rc;
+    do
+        rc = change_once(c, g);
+    while (rc == DDICT_ECHANGED && !g->unknown);
+    if (rc == 0)
+        rc = window_confirm(c, g);
+    return rc < 0 && !g->unknown ? change_undo(c, g, rc) : rc;
+}
+
+/* --- the calls --- */
+
+static int put_judge(struct window_call *c, struct window_change *g, const struct window_entry *e) {
+    (void)c;
+    g->refusal = e ? DDICT_EEXISTS : DDICT_ENOKEY;
+    return (e && g->flags & DDICT_NEW) || (!e && g->flags & DDICT_EXISTING) ? WINDOW_REFUSED : 0;
+}
+
+int window_put(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
+               unsigned flags, int timeout_ms) {
+    struct window_call c;
+    struct window_change g = {.iov = iov, .n = n, .flags = flags, .judge = put_judge};
+    struct msg head;
+    int rc;
+    if ((rc = pieces_length(iov, n, &g.length)) < 0 ||
+        (rc = put_head(&head, 0, klen, g.length, flags)) < 0 ||
+        (rc = window_call_begin(&c, d, key, klen, 0, timeout_ms)) < 0)
+        return rc;
+    rc = window_change(&c, &g);
+    window_call_end(&c);
+    return rc;
+}
+
+static int absent_judge(struct window_call *c, struct window_change *g,
+                        const struct window_entry *e) {
+    (void)c;
+    g->refusal = DDICT_ENOKEY;
+    return e ? 0 : WINDOW_REFUSED;
+}
+
+int window_del(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
+    struct window_call c;
+    struct window_change g = {.removes = true, .waits = true, .judge = absent_judge};
+    int rc = window_call_begin(&c, d, key, klen, 0, timeout_ms);
+    if (rc < 0)
+        return rc;
+    rc = window_change(&c, &g);
+    window_call_end(&c);
+    return rc;
+}
+
+/* Have the value in a view before it is removed. */
+static int pop_judge(struct window_call *c, struct window_change *g, const struct window_entry *e) {
+    int rc;
+    ddict_release(g->view);
+    if (!e && g->flags & DDICT_WAIT)
+        return (rc = window_await(c, g->flags)) < 0 ? rc : DDICT_ECHANGED;
+    if (!e) {
+        g->refusal = DDICT_ENOKEY;
+        return WINDOW_REFUSED;
+    }
+    return window_value_view(c, e, g->view);
+}
+
+int window_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags,
+               int timeout_ms) {
+    struct window_call c;
+    struct window_change g = {
+        .removes = true, .waits = true, .flags = flags, .judge = pop_judge, .view = v};
+    v->kind_ = 0;
+    if (flags & ~(DDICT_WAIT | DDICT_SURE))
+        return dd_error(-EINVAL, "pop with unknown flags 0x%x", flags);
+    int rc = window_call_begin(&c, d, key, klen, flags, timeout_ms);
+    if (rc < 0)
+        return rc;
+    rc = window_change(&c, &g);
+    if (rc < 0)
+        ddict_release(v);
+    window_call_end(&c);
+    return rc;
+}
