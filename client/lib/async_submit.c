@@ -4,6 +4,7 @@
 #include "local_read.h"
 #include "request.h"
 #include "view.h"
+#include "window.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +93,33 @@ static int async_op_request(struct session *s, struct async_op *op, unsigned own
     return comes ? request_pop(s, &op->r, &op->out, 0) : 0;
 }
 
+/* Of a working set: done at once, in several requests, one after the other. */
+static int async_op_in_window(ddict_t *d, struct ddict_op *o) {
+    if (!d)
+        return dd_error(-ECANCELED, "the handle of these asynchronous requests was detached");
+    if (!op_is_put(o) && o->flags & DDICT_WAIT)
+        return dd_error(-EOPNOTSUPP, "in a dictionary with a working set no asynchronous operation "
+                                     "waits for its key: submit it when the key is there");
+    switch (o->what) {
+    case DDICT_OP_VIEW:
+        return ddict_view(d, o->key, o->klen, &o->view, o->flags, o->timeout_ms);
+    case DDICT_OP_GET:
+        return ddict_get(d, o->key, o->klen, o->buf, o->len, &o->vlen, &o->tag, o->flags,
+                         o->timeout_ms);
+    case DDICT_OP_DEL:
+        return ddict_del(d, o->key, o->klen, o->timeout_ms);
+    case DDICT_OP_POP:
+        return ddict_pop(d, o->key, o->klen, &o->view, o->flags, o->timeout_ms);
+    case DDICT_OP_PUT:
+        return ddict_put(d, o->key, o->klen, o->buf, o->len, o->flags, o->timeout_ms);
+    default:
+        return ddict_putv(d, o->key, o->klen, o->buf, (int)o->len, o->flags, o->timeout_ms);
+    }
+}
+
 static int async_op_start(struct ddict_async *q, struct session *s, struct ddict_op *o) {
+    if (window_has(s, o->key, o->klen))
+        return async_op_in_window(__atomic_load_n(&q->d, __ATOMIC_RELAXED), o);
     uint64_t h = key_hash(o->key, o->klen);
     unsigned owner = deal_owner(&s->deal, o->key, o->klen, h);
     int rc = async_op_try_local(s, o, owner, h);

@@ -3,6 +3,7 @@
  * of the key judges; append asks it until nobody else was in between. */
 #include "cached_read.h"
 #include "request.h"
+#include "window.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,6 +36,8 @@ int ddict_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t *
     int rc = begin(&t, d, key, klen, timeout_ms, &w);
     if (rc < 0)
         return rc;
+    if (window_has(t.s, key, klen))
+        return window_add(d, key, klen, delta, sum, timeout_ms);
     struct outgoing out = {.head = {.type = MSG_PUT,
                                     .rule = RULE_ADD,
                                     .key_len = (uint32_t)klen,
@@ -84,6 +87,8 @@ int ddict_put_if(ddict_t *d, const void *key, size_t klen, const void *val, size
         return rc;
     if ((rc = tag_check("put_if", flags)) < 0)
         return rc;
+    if (window_has(t.s, key, klen))
+        return window_put_if(d, key, klen, &v, 1, flags, version, now, timeout_ms);
     return put_if(&t, &v, 1, flags, version, now, &w);
 }
 
@@ -96,6 +101,8 @@ int ddict_del_if(ddict_t *d, const void *key, size_t klen, uint64_t version, int
         return rc;
     if (version == 0)
         return dd_error(-EINVAL, "del_if of version 0, which an absent key has");
+    if (window_has(t.s, key, klen))
+        return window_del_if(d, key, klen, version, timeout_ms);
     struct outgoing out = {.head = {.type = MSG_DEL,
                                     .rule = RULE_IF,
                                     .key_len = (uint32_t)klen,
@@ -119,6 +126,10 @@ static int cannot_grow(unsigned tag) {
                     is[tag], tag);
 }
 
+static int grow_check(unsigned tag) {
+    return tag_can_grow(tag) ? 0 : cannot_grow(tag);
+}
+
 int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                  unsigned flags, size_t *total, int timeout_ms) {
     struct target t;
@@ -130,6 +141,8 @@ int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size
         return rc;
     if (!tag_can_grow(DDICT_TAG_OF(flags)))
         return cannot_grow(DDICT_TAG_OF(flags));
+    if (window_has(t.s, key, klen))
+        return window_append(d, key, klen, val, vlen, flags, total, grow_check, timeout_ms);
     do {
         struct ddict_view had = {0};
         uint64_t left = call_deadline_left_us(&w) / 1000;
@@ -158,6 +171,8 @@ int ddict_key_version(ddict_t *d, const void *key, size_t klen, uint64_t *versio
     int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
+    if (window_has(t.s, key, klen))
+        return window_key_version(d, key, klen, version, timeout_ms);
     struct node_manager *m = session_local(t.s, t.owner);
     *version = 0;
     rc = m ? local_head(t.s, m, t.h, key, klen, NULL, version)
@@ -178,7 +193,10 @@ int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version
     struct target t;
     struct call_deadline w;
     uint64_t is;
-    int rc = ddict_key_version(d, key, klen, &is, timeout_ms);
+    int rc = target_init(&t, d, key, klen, timeout_ms);
+    if (rc == 0 && window_has(t.s, key, klen))
+        return window_wait_change(d, key, klen, version, now, timeout_ms);
+    rc = ddict_key_version(d, key, klen, &is, timeout_ms);
     if (rc == DDICT_EKEYLOST && version == 0) /* it is not there; the manager waits until it is */
         rc = 0;
     if (rc == 0 && is == version) {

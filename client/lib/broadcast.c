@@ -3,6 +3,7 @@
  * answer is awaited. */
 #include "request.h"
 #include "stats_public.h"
+#include "window_list.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -102,6 +103,8 @@ int64_t ddict_len(ddict_t *d, int timeout_ms) {
     int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
+    if (unlikely(s->working_set))
+        return window_len(d, -1, timeout_ms);
     bool reads = status_page_reads(s->status_page);
     int64_t sum = reads ? len_in_place(s) : 0;
     if (!reads || s->nlocal < s->managers)
@@ -119,6 +122,8 @@ int64_t ddict_local_len(ddict_t *d, int timeout_ms) {
     int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
+    if (unlikely(s->working_set))
+        return window_len(d, -2, timeout_ms);
     int64_t sum = 0;
     if (!status_page_reads(s->status_page))
         rc = request_all(s, MSG_LEN, SINK_NONE, manager_is_here, len_take, &sum, timeout_ms);
@@ -132,6 +137,8 @@ int64_t ddict_local_len(ddict_t *d, int timeout_ms) {
 int ddict_clear(ddict_t *d, int timeout_ms) {
     struct session *s;
     int rc = session_enter(d, &s, timeout_ms);
+    if (rc == 0 && unlikely(s->working_set))
+        return window_clear(d, timeout_ms);
     return rc < 0 ? rc : request_all(s, MSG_CLEAR, SINK_NONE, manager_owns, NULL, NULL, timeout_ms);
 }
 

@@ -7,6 +7,7 @@
 #include "cached_read.h"
 #include "request.h"
 #include "view.h"
+#include "window.h"
 #include <store/find.h>
 
 #include <errno.h>
@@ -347,6 +348,14 @@ static void slab_get(struct get_call *c) {
         local_finish(c);
 }
 
+static __attribute__((noinline)) bool any_in_window(const struct session *s,
+                                                    const struct ddict_want *wants, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (window_has(s, wants[i].key, wants[i].klen))
+            return true;
+    return false;
+}
+
 ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags,
                        int timeout_ms) {
     struct get_call c;
@@ -355,6 +364,8 @@ ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned 
         return rc;
     if (flags & ~DDICT_WAIT)
         return dd_error(-EINVAL, "get of many with unknown flags 0x%x", flags);
+    if (unlikely(c.s->working_set) && any_in_window(c.s, wants, n))
+        return window_get_many(d, wants, n, flags, timeout_ms);
     c.r = NULL;
     c.slot = NULL;
     c.silent = NULL;

@@ -114,6 +114,9 @@ struct ddict_handle {
     struct session *opening;
     uint64_t checkpoint; /* atomic; of a working set: at which it reads and writes */
     uint64_t values;     /* atomic; of a working set: stored by it so far */
+    /* atomic; of a working set that waits for writers: the last checkpoint that its client is known
+     * to have written at, + 1; and the session of that client */
+    uint64_t marked, marked_session;
     struct ddict_async *asyncs; /* under registry_lock */
     struct ddict_handle *next;  /* registry */
 };

@@ -6,6 +6,7 @@
  */
 #include "lease.h"
 #include "request.h"
+#include "window_list.h"
 #include <base/hidden_key.h>
 #include <base/vec.h>
 
@@ -31,6 +32,8 @@ struct ddict_iter {
     struct node_manager *m; /* the manager that was asked */
     struct request r;
     struct batch batch;
+    struct window_list *window; /* of a working set: the keys that are not hidden, first */
+    bool window_over;
     uint8_t prefix[];
 };
 
@@ -41,6 +44,14 @@ int ddict_iter_open(ddict_t *d, int manager, ddict_iter_t **out, int timeout_ms)
 int ddict_iter_open_prefix(ddict_t *d, int manager, const void *prefix, size_t plen,
                            ddict_iter_t **out, int timeout_ms) {
     return ddict_iter_open_flags(d, manager, prefix, plen, 0, out, timeout_ms);
+}
+
+/* The handle's checkpoint has to be in the window. */
+static int window_iter_open(struct ddict_iter *it, int manager, int timeout_ms) {
+    int rc = window_check(it->d, timeout_ms);
+    return rc < 0 ? rc
+                  : window_list_open(it->d, manager, it->prefix, it->prefix_len, &it->window,
+                                     timeout_ms);
 }
 
 int ddict_iter_open_flags(ddict_t *d, int manager, const void *prefix, size_t plen, unsigned flags,
@@ -69,6 +80,11 @@ int ddict_iter_open_flags(ddict_t *d, int manager, const void *prefix, size_t pl
     it->hidden = flags & DDICT_ITER_HIDDEN || (plen > 0 && key_is_hidden(prefix, plen));
     it->manager = manager < 0 ? 0 : (unsigned)manager;
     it->end = manager < 0 ? s->managers : (unsigned)manager + 1;
+    if (unlikely(s->working_set) && !(plen > 0 && key_is_hidden(prefix, plen)) &&
+        (rc = window_iter_open(it, manager, timeout_ms)) < 0) {
+        free(it);
+        return rc;
+    }
     *out = it;
     return 0;
 }
@@ -79,6 +95,7 @@ void ddict_iter_close(ddict_iter_t *it) {
     if (it->asked && it->s->id == it->session_id)
         client_lane_cancel(&it->m->lane, &it->r);
     request_drop(&it->r);
+    window_list_close(it->window);
     free(it->keys);
     free(it);
 }
@@ -203,6 +220,8 @@ static int record_next(struct ddict_iter *it, const void **key, size_t *klen) {
         *key = it->keys + it->at + sizeof n;
         *klen = n;
         it->at += sizeof n + n;
+        if (unlikely(it->window != NULL) && (window_owns_item(*key, n) || !key_is_hidden(*key, n)))
+            continue;
         if (it->hidden || !key_is_hidden(*key, n))
             return 1;
     }
@@ -215,6 +234,13 @@ int ddict_iter_next(ddict_iter_t *it, const void **key, size_t *klen) {
     int rc = record_next(it, key, klen);
     if (rc != 0)
         return rc;
+    if (unlikely(it->window != NULL) && !it->window_over) {
+        if ((rc = window_list_next_seen(it->window, key, klen)) != 0)
+            return rc;
+        it->window_over = true;
+    }
+    if (unlikely(it->window != NULL) && !it->hidden)
+        return 0;
     if ((rc = session_enter(it->d, &s, it->timeout_ms)) < 0)
         return rc;
     call_deadline_init(&w, s, it->timeout_ms);

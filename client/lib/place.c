@@ -12,6 +12,8 @@
  */
 #include "client_lane_inside.h"
 #include "request.h"
+#include "view.h"
+#include "window.h"
 #include <base/page.h>
 
 #include <errno.h>
@@ -30,8 +32,12 @@ struct place {
     uint32_t generation;    /* fork_generation at the reservation */
     struct node_manager *m; /* NULL: its session was closed; under registry_lock */
     uint64_t off, size;     /* in the area */
-    bool over;              /* closed, but P1 may still hold it */
-    uint64_t until;         /* SQ head at which P1 ends */
+    /* of a key of a working set: it lies in memory of this process, and m is not set */
+    ddict_t *window;
+    uint64_t session_id;
+    unsigned flags;
+    bool over;      /* closed, but P1 may still hold it */
+    uint64_t until; /* SQ head at which P1 ends */
     struct outgoing out;
     struct iovec iov;
     unsigned char key[];
@@ -115,6 +121,26 @@ static int place_open(struct ddict_place *out, struct place *e) {
     return 0;
 }
 
+/* A place for a key of a working set: its value is put under another name at each commit. */
+static int window_place_open(struct ddict_place *out, struct place *e, ddict_t *d,
+                             struct session *s, const void *key, size_t vlen, unsigned flags) {
+    memcpy(e->key, key, e->out.head.key_len);
+    e->window = d;
+    e->session = s;
+    e->session_id = s->id;
+    e->generation = __atomic_load_n(&fork_generation, __ATOMIC_RELAXED);
+    e->flags = flags;
+    out->data = view_memory(vlen);
+    if (!out->data) {
+        free(e);
+        return dd_error(-ENOMEM, "no memory for a value of %zu bytes", vlen);
+    }
+    e->iov = (struct iovec){.iov_base = out->data, .iov_len = vlen};
+    out->len = vlen;
+    out->own_ = e;
+    return 0;
+}
+
 int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigned flags,
                   struct ddict_place *out) {
     struct session *s;
@@ -135,6 +161,8 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
     if (!e)
         return dd_error(-ENOMEM, "no memory for a place");
     rc = put_head(&e->out.head, owner, klen, vlen, flags);
+    if (rc == 0 && window_has(s, key, klen))
+        return window_place_open(out, e, d, s, key, vlen, flags);
     if (rc == 0) {
         memcpy(e->key, key, klen);
         e->session = s;
@@ -160,6 +188,10 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
 
 /* Whether the place is still valid: not inherited by a fork, and its handle not detached. */
 static bool place_lives(const struct place *e) {
+    if (e->window)
+        return e->generation == __atomic_load_n(&fork_generation, __ATOMIC_RELAXED) &&
+               __atomic_load_n(&e->session->id, __ATOMIC_RELAXED) == e->session_id &&
+               !e->session->closing;
     return e->generation == __atomic_load_n(&fork_generation, __ATOMIC_RELAXED) &&
            __atomic_load_n(&e->m, __ATOMIC_RELAXED);
 }
@@ -182,6 +214,8 @@ int ddict_commit_keep(const struct ddict_place *p, int timeout_ms) {
     if (!place_lives(e))
         return dd_error(-ECANCELED,
                         "the place was reserved in another process, or its handle was detached");
+    if (e->window)
+        return window_put(e->window, e->key, e->out.head.key_len, &e->iov, 1, e->flags, timeout_ms);
     if (!status_page_serves(e->session->status_page))
         return session_state_error(e->session);
     struct request r = {.sink = SINK_NONE};
@@ -194,7 +228,10 @@ void ddict_abort(struct ddict_place *p) {
     *p = (struct ddict_place){0};
     if (!e)
         return;
-    if (place_lives(e))
+    if (e->window) {
+        free(e->iov.iov_base);
+        free(e);
+    } else if (place_lives(e))
         place_close(e);
     else if (!e->m)
         free(e);

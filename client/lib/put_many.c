@@ -7,6 +7,7 @@
  */
 #include "client_lane_inside.h"
 #include "request.h"
+#include "window.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -424,6 +425,10 @@ ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeo
         return 0;
     if (timeout_ms == 0)
         return dd_error(-ETIMEDOUT, "managers must be asked, which a timeout of 0 does not allow");
+    if (unlikely(c.s->working_set))
+        for (size_t i = 0; i < n; i++)
+            if (window_has(c.s, pairs[i].key, pairs[i].klen))
+                return window_put_many(d, pairs, n, timeout_ms);
     uint32_t *order = NULL;
     int16_t *lane_of = NULL;
     rc = call_begin(&c, n < SLAB ? (uint32_t)n : SLAB, &order, &lane_of);

@@ -2,8 +2,16 @@
 /* queue.c - keys with several values: push behind the last, and count them. ddict_pop() takes the
  * first. */
 #include "request.h"
+#include "window.h"
 
 #include <errno.h>
+
+/* Where several values of one key would have to be kept at each checkpoint. */
+static int no_queue(void) {
+    return dd_error(-EOPNOTSUPP,
+                    "a key of a dictionary with a working set is no queue; ddict.Queue "
+                    "works, and so do hidden keys");
+}
 
 #define VALUES_MAX (1ull << 62)
 
@@ -14,6 +22,8 @@ int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *io
     int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
+    if (window_has(t.s, key, klen))
+        return no_queue();
     if (n < 0 || n > DDICT_PIECES_MAX || flags & ~(DDICT_WAIT | DDICT_SURE | DDICT_TAG(0xff)) ||
         most > VALUES_MAX)
         return dd_error(-EINVAL, "push of %d pieces with flags 0x%x and at most %llu values", n,
@@ -53,6 +63,8 @@ static int queue_ask(ddict_t *d, const void *key, size_t klen, uint64_t most, st
     int rc = target_init(&t, d, key, klen, timeout_ms);
     if (rc < 0)
         return rc;
+    if (window_has(t.s, key, klen))
+        return no_queue();
     if (most > VALUES_MAX)
         return dd_error(-EINVAL, "a queue of at most %llu values", (unsigned long long)most);
     struct outgoing out = {.head = {.type = MSG_HEAD,

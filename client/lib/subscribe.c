@@ -303,6 +303,9 @@ int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsigned flags,
     if (plen > DDICT_KEY_MAX)
         return dd_error(DDICT_EKEYSIZE, "a prefix of %zu bytes: it may have %u", plen,
                         DDICT_KEY_MAX);
+    if (unlikely(s->working_set) && !(plen > 0 && key_is_hidden(prefix, plen)))
+        return dd_error(-EOPNOTSUPP,
+                        "a dictionary with a working set has subscriptions to hidden keys alone");
     if (timeout_ms == 0)
         return dd_error(-ETIMEDOUT,
                         "the managers must be asked, which a timeout of 0 does not allow");

@@ -55,6 +55,20 @@ int window_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int 
 int window_del(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 int window_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags,
                int timeout_ms);
+int window_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t *sum,
+               int timeout_ms);
+int window_put_if(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
+                  unsigned flags, uint64_t version, uint64_t *now, int timeout_ms);
+int window_del_if(ddict_t *d, const void *key, size_t klen, uint64_t version, int timeout_ms);
+/* check: whether a value of that tag can grow, 0 or a negative code. */
+int window_append(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                  unsigned flags, size_t *total, int (*check)(unsigned tag), int timeout_ms);
+int window_key_version(ddict_t *d, const void *key, size_t klen, uint64_t *version, int timeout_ms);
+int window_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version, uint64_t *now,
+                       int timeout_ms);
+ssize_t window_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned flags,
+                        int timeout_ms);
+ssize_t window_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms);
 
 /* --- one call on one key (window_call.c) --- */
 
@@ -105,6 +119,11 @@ void window_call_end(struct window_call *c);
 int window_left_ms(struct window_call *c);
 /* Read W and I(k). 0; DDICT_ERETIRED: the checkpoint is not in the window any more. */
 int window_look(struct window_call *c);
+/* The parts of it: take what a get of many has found, and end its view. 0 or a negative code. */
+int window_state_take(struct window_call *c, struct ddict_want *w);
+int window_index_take(struct window_call *c, struct ddict_want *w);
+/* Whether the handle's checkpoint is in the window: 0 or DDICT_ERETIRED. */
+int window_check(ddict_t *d, int timeout_ms);
 /* W alone. */
 int window_state_look(struct window_call *c);
 int window_retired(const struct window_call *c); /* sets the sentence */
@@ -115,6 +134,7 @@ static inline uint64_t window_newest(const struct window_call *c) {
 int window_value_key(const struct window_call *c, const struct window_entry *e,
                      struct window_key *k);
 /* Keep W4. 0: what was read stands; DDICT_ECHANGED: the index is another one now, look again. */
+bool window_must_raise(const struct window_call *c);
 int window_raise(struct window_call *c);
 /* Make the next checkpoint of the handle one of the window, waiting as the working set's flags say.
  * 0: look again; or a negative code. */
@@ -125,6 +145,9 @@ enum window_seen { WINDOW_ABSENT, WINDOW_FOUND, WINDOW_AWAITED };
 /* What the call sees of the key; *e: its entry, if there is one. */
 enum window_seen window_see(const struct window_call *c, const struct window_entry **e);
 
+/* Whether the key is among those that are listed. Differs from WINDOW_FOUND at a checkpoint that does
+ * not exist yet. */
+bool window_lists(const struct window_call *c);
 /* Where nothing is to be read yet: wait for a change, a moment at most. 0: look again; -ETIMEDOUT. */
 int window_await(struct window_call *c, unsigned flags);
 /* A view of the value of an entry. DDICT_ECHANGED: it is not there any more (W5), look again. */

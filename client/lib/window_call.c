@@ -84,7 +84,7 @@ int window_left_ms(struct window_call *c) {
 
 /* --- what they have now --- */
 
-static int state_take(struct window_call *c, struct ddict_want *w) {
+int window_state_take(struct window_call *c, struct ddict_want *w) {
     c->state = (struct window_state){0};
     c->state_version = 0;
     if (w->status == DDICT_ENOKEY)
@@ -102,10 +102,10 @@ static int state_take(struct window_call *c, struct ddict_want *w) {
 int window_state_look(struct window_call *c) {
     struct ddict_want w = {.key = WINDOW_KEY, .klen = WINDOW_LEN};
     ssize_t n = ddict_get_many(c->d, &w, 1, 0, window_left_ms(c));
-    return n < 0 ? (int)n : state_take(c, &w);
+    return n < 0 ? (int)n : window_state_take(c, &w);
 }
 
-static int index_take(struct window_call *c, struct ddict_want *w) {
+int window_index_take(struct window_call *c, struct ddict_want *w) {
     ddict_release(&c->index);
     c->index = (struct ddict_view){0};
     c->x = NULL;
@@ -131,8 +131,8 @@ int window_look(struct window_call *c) {
     ssize_t n = ddict_get_many(c->d, w, 2, 0, window_left_ms(c));
     if (n < 0)
         return (int)n;
-    int rc = index_take(c, &w[1]);
-    int of_state = state_take(c, &w[0]);
+    int rc = window_index_take(c, &w[1]);
+    int of_state = window_state_take(c, &w[0]);
     if (of_state < 0 || rc < 0)
         return rc < 0 ? rc : of_state;
     /* the index may have been read later than the window */
@@ -143,10 +143,14 @@ int window_look(struct window_call *c) {
 
 /* --- W4 --- */
 
+bool window_must_raise(const struct window_call *c) {
+    const struct window_entry *is = window_index_at(c->x, c->checkpoint);
+    return c->x && c->x->floor < c->state.oldest && !(is && is->checkpoint >= c->state.oldest);
+}
+
 int window_raise(struct window_call *c) {
     struct window_edit e;
-    const struct window_entry *is = window_index_at(c->x, c->checkpoint);
-    if (!c->x || c->x->floor >= c->state.oldest || (is && is->checkpoint >= c->state.oldest))
+    if (!window_must_raise(c))
         return 0;
     if (window_edit_begin(&e, c->x, c->state.oldest) < 0)
         return dd_error(-ENOMEM, "no memory for the index of a key");
@@ -154,4 +158,16 @@ int window_raise(struct window_call *c) {
     window_edit_end(&e);
     /* nobody changes anything now */
     return rc == DDICT_EFROZEN ? 0 : rc == 0 ? DDICT_ECHANGED : rc;
+}
+
+int window_check(ddict_t *d, int timeout_ms) {
+    struct window_call c = {.d = d, .timeout_ms = timeout_ms};
+    int rc = session_enter(d, &c.s, timeout_ms);
+    if (rc < 0)
+        return rc;
+    c.checkpoint = __atomic_load_n(&d->checkpoint, __ATOMIC_RELAXED);
+    call_deadline_init(&c.w, c.s, timeout_ms);
+    if ((rc = window_state_look(&c)) < 0)
+        return rc;
+    return c.state.oldest > c.checkpoint ? window_retired(&c) : 0;
 }

@@ -2,6 +2,8 @@
 /* window_change.c - calls that change one key of a working set: put, del, pop. */
 #include "window_change.h"
 
+#include "window_wait.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,9 +76,10 @@ static int change_undo(struct window_call *c, struct window_change *g, int rc) {
 /* --- the change --- */
 
 /* Refuse by what is seen, which has to stand (W4). */
-static int change_refuse(struct window_call *c, int code) {
+static int change_refuse(struct window_call *c, struct window_change *g) {
     int rc = window_raise(c);
-    return rc < 0 ? rc : dd_error_plain(code);
+    g->refused = rc == 0;
+    return rc < 0 ? rc : dd_error_plain(g->refusal);
 }
 
 static int change_write(struct window_call *c, struct window_change *g) {
@@ -88,6 +91,8 @@ static int change_write(struct window_call *c, struct window_change *g) {
         return rc;
     if (window_edit_begin(&e, c->x, c->state.oldest) < 0)
         return dd_error(-ENOMEM, "no memory for the index of a key");
+    const struct window_entry *is = window_index_at(e.now, c->checkpoint);
+    g->replaced = is && is->checkpoint == c->checkpoint;
     g->put.version = c->index.version;
     if (g->removes)
         window_edit_remove(&e, c->checkpoint, c->index.version);
@@ -112,7 +117,7 @@ static int change_once(struct window_call *c, struct window_change *g) {
     if (c->checkpoint > window_newest(c) && !(g->removes && !e))
         return (rc = window_advance(c)) < 0 ? rc : DDICT_ECHANGED;
     if (g->judge && (rc = g->judge(c, g, e)) != 0)
-        return rc == WINDOW_REFUSED ? change_refuse(c, g->refusal) : rc;
+        return rc == WINDOW_REFUSED ? change_refuse(c, g) : rc;
     return change_write(c, g);
 }
 
@@ -122,7 +127,7 @@ int window_change(struct window_call *c, struct window_change *g) {
         return rc;
     do
         rc = change_once(c, g);
-    while (rc == DDICT_ECHANGED && !g->unknown);
+    while (rc == DDICT_ECHANGED && !g->refused);
     if (rc == 0)
         rc = window_confirm(c, g);
     return rc < 0 && !g->unknown ? change_undo(c, g, rc) : rc;

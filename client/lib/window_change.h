@@ -22,20 +22,16 @@ struct window_change {
     int (*judge)(struct window_call *c, struct window_change *g, const struct window_entry *e);
     int refusal;
     struct ddict_view *view; /* of pop */
-    uint64_t version; /* of put_if, del_if: the expected one; when refused that which it has */
+    uint64_t version,
+        is; /* of put_if, del_if: the expected one, and when refused the present one */
     /* of the library */
-    bool stored;  /* the value is, as put says */
-    bool unknown; /* whether it was done */
+    bool refused;
+    bool stored;   /* the value is, as put says */
+    bool replaced; /* another value of that checkpoint */
+    bool unknown;  /* whether it was done */
     struct window_entry put;
 };
 /* 0, or a negative code: nothing was changed, unless it is -ETIMEDOUT, DDICT_ELOST or DDICT_EGONE. */
 int window_change(struct window_call *c, struct window_change *g);
-
-/* --- window_wait.c --- */
-/* With DDICT_WAIT_FOR_WRITERS, before a change: say that this client writes at the checkpoint. */
-int window_mark(struct window_call *c);
-/* After a change, where the window waits for something: 0: whoever retires the checkpoint knows of it;
- * or a negative code, and it is undone. */
-int window_confirm(struct window_call *c, struct window_change *g);
 
 #endif

@@ -88,6 +88,12 @@ void window_edit_remove(struct window_edit *e, uint64_t checkpoint, uint64_t ver
                                                   .flags = WINDOW_REMOVED});
 }
 
+void window_edit_withdraw(struct window_edit *e, uint64_t checkpoint) {
+    uint32_t n = entries_to(e->now, checkpoint);
+    if (n > 0 && e->now->entry[n - 1].checkpoint == checkpoint)
+        cut(e, n - 1, 1);
+}
+
 void window_edit_end(struct window_edit *e) {
     free(e->now);
     free(e->dropped);

@@ -52,6 +52,8 @@ int window_edit_begin(struct window_edit *e, const struct window_index *x, uint6
 void window_edit_put(struct window_edit *e, const struct window_entry *put);
 /* The key is absent at the checkpoint from now on. version: see W7. */
 void window_edit_remove(struct window_edit *e, uint64_t checkpoint, uint64_t version);
+/* Take out what it has at exactly that checkpoint, as if it had never come. */
+void window_edit_withdraw(struct window_edit *e, uint64_t checkpoint);
 void window_edit_end(struct window_edit *e);
 
 #endif

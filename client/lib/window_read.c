@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window_read.c - calls that read one key of a working set. */
-#include "window.h"
+#include "window_wait.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,6 +26,14 @@ enum window_seen window_see(const struct window_call *c, const struct window_ent
     if (c->s->working_flags & DDICT_WAIT_FOR_KEYS)
         return see_strictly(c, is);
     return is && !(is->flags & WINDOW_REMOVED) ? WINDOW_FOUND : WINDOW_ABSENT;
+}
+
+bool window_lists(const struct window_call *c) {
+    const struct window_entry *e = window_index_at(c->x, c->checkpoint);
+    if (!e || e->flags & WINDOW_REMOVED)
+        return false;
+    return !(c->s->working_flags & DDICT_WAIT_FOR_KEYS) || e->flags & WINDOW_PERSISTENT ||
+           (e->checkpoint == c->checkpoint && c->checkpoint <= window_newest(c));
 }
 
 int window_await(struct window_call *c, unsigned flags) {
@@ -84,7 +92,9 @@ int window_value_view(struct window_call *c, const struct window_entry *e, struc
 
 static int fetch(struct window_call *c, unsigned flags, struct ddict_view *v) {
     const struct window_entry *e;
-    int rc;
+    int rc = window_pass(c);
+    if (rc < 0)
+        return rc;
     do {
         if ((rc = find(c, flags, &e)) == 0)
             rc = window_value_view(c, e, v);
@@ -128,7 +138,6 @@ int window_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, 
 
 int window_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms) {
     struct window_call c;
-    const struct window_entry *e;
     int rc = window_call_begin(&c, d, key, klen, 0, timeout_ms);
     if (rc < 0)
         return rc;
@@ -136,10 +145,10 @@ int window_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int 
         if ((rc = window_look(&c)) == 0)
             rc = window_raise(&c);
     } while (rc == DDICT_ECHANGED);
-    if (rc == 0 && window_see(&c, &e) == WINDOW_FOUND) {
+    if (rc == 0 && window_lists(&c)) {
         rc = 1;
         if (vlen)
-            *vlen = e->length;
+            *vlen = window_index_at(c.x, c.checkpoint)->length;
     }
     window_call_end(&c);
     return rc;

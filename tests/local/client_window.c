@@ -6,6 +6,7 @@
 #include "client_dict.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,428 @@ START_TEST(a_pop_gives_what_it_removes) {
 }
 END_TEST
 
+/* --- many keys --- */
+static size_t count(ddict_t *of, const char *prefix, unsigned flags, const char *begins) {
+    ddict_iter_t *it;
+    const void *k;
+    size_t n = 0, len;
+    int rc;
+    ok(ddict_iter_open_flags(of, -1, prefix, strlen(prefix), flags, &it, WAIT));
+    while ((rc = ddict_iter_next(it, &k, &len)) > 0)
+        n += len >= strlen(begins) && memcmp(k, begins, strlen(begins)) == 0;
+    ok(rc);
+    ddict_iter_close(it);
+    return n;
+}
+
+#define LOTS 700u
+
+START_TEST(keys_are_those_of_the_checkpoint) {
+    begin("3");
+    char name[16];
+    for (unsigned i = 0; i < LOTS; i++) {
+        at(d[0], i % 3);
+        int n = snprintf(name, sizeof name, "%s%u", i % 2 ? "odd" : "even", i);
+        ok(ddict_put(d[0], name, (size_t)n, name, (size_t)n, 0, WAIT));
+    }
+    ok(ddict_put(d[0], "\0ddict.test", 11, "h", 1, 0, WAIT)); /* hidden: it has no checkpoints */
+    for (unsigned c = 0; c < 3; c++) {
+        size_t expected = 0;
+        for (unsigned i = 0; i < LOTS; i++)
+            expected += i % 3 <= c;
+        at(d[0], c);
+        at(d[1], c);
+        ck_assert_int_eq(ddict_len(d[0], WAIT), (int64_t)expected);
+        ck_assert_int_eq(ddict_local_len(d[0], WAIT) + ddict_local_len(d[1], WAIT),
+                         (int64_t)expected);
+        ck_assert_uint_eq(count(d[1], "", 0, ""), expected);
+        ck_assert_uint_eq(count(d[1], "odd", 0, "odd") + count(d[1], "even", 0, "even"), expected);
+        ck_assert_uint_eq(count(d[1], "", DDICT_ITER_HIDDEN, ""), expected + 1);
+    }
+    at(d[1], 1);
+    ok(ddict_clear(d[1], WAIT));
+    ck_assert_int_eq(ddict_len(d[1], WAIT), 0);
+    ck_assert_int_eq(ddict_contains(d[1], "\0ddict.test", 11, NULL, WAIT), 1);
+    at(d[0], 0);
+    ck_assert_int_eq(ddict_len(d[0], WAIT), (LOTS + 2) / 3);
+    at(d[0], 2);
+    ck_assert_int_eq(ddict_len(d[0], WAIT), LOTS / 3);
+    ok(ddict_put(d[0], "new", 3, "v", 1, 0, WAIT));
+    at(d[1], 4);
+    ok(ddict_put(d[1], "new", 3, "v", 1, 0, WAIT)); /* retires 0 and 1 */
+    at(d[0], 1);
+    ddict_iter_t *it;
+    fails(DDICT_ERETIRED, ddict_len(d[0], WAIT));
+    fails(DDICT_ERETIRED, ddict_clear(d[0], WAIT));
+    fails(DDICT_ERETIRED, ddict_iter_open(d[0], -1, &it, WAIT));
+    end();
+}
+END_TEST
+
+START_TEST(many_are_put_and_read_at_the_checkpoint) {
+    begin("2");
+    static struct ddict_pair pair[LOTS];
+    static struct ddict_want want[LOTS + 2];
+    static char name[LOTS][16];
+    for (unsigned i = 0; i < LOTS; i++) {
+        pair[i].key = want[i].key = name[i];
+        pair[i].klen = want[i].klen = (size_t)snprintf(name[i], sizeof name[i], "m%u", i);
+        pair[i].val = name[i];
+        pair[i].vlen = pair[i].klen;
+    }
+    want[LOTS] = (struct ddict_want){.key = "none", .klen = 4};
+    want[LOTS + 1] = (struct ddict_want){.key = "\0ddict.test", .klen = 11};
+    ok(ddict_put(d[0], "\0ddict.test", 11, "h", 1, 0, WAIT));
+    at(d[0], 1);
+    ck_assert_int_eq(ddict_put_many(d[0], pair, LOTS, WAIT), LOTS);
+    at(d[1], 1);
+    for (unsigned round = 0; round < 2; round++) {
+        ck_assert_int_eq(ddict_get_many(d[1], want, LOTS + 2, 0, WAIT), LOTS + 1);
+        for (unsigned i = 0; i < LOTS; i++) {
+            ck_assert_int_eq(want[i].status, 0);
+            ck_assert(want[i].view.len == pair[i].klen &&
+                      memcmp(want[i].view.data, name[i], pair[i].klen) == 0);
+            ddict_release(&want[i].view);
+        }
+        ck_assert_int_eq(want[LOTS].status, DDICT_ENOKEY);
+        ck_assert_int_eq(want[LOTS + 1].status, 0);
+        ddict_release(&want[LOTS + 1].view);
+        at(d[0], 3); /* in the second round their indexes are older than the window */
+        ok(ddict_put(d[0], "next", 4, "v", 1, 0, WAIT));
+        at(d[1], 3);
+    }
+    at(d[1], 0);
+    fails(DDICT_ERETIRED, ddict_get_many(d[1], want, LOTS, 0, WAIT));
+    ck_assert_int_eq(want[0].status, DDICT_ERETIRED);
+    fails(DDICT_ERETIRED, ddict_put_many(d[1], pair, 3, WAIT));
+    ck_assert_int_eq(pair[2].status, DDICT_ERETIRED);
+    end();
+}
+END_TEST
+
+/* --- by the version --- */
+START_TEST(versions_are_those_of_the_checkpoint) {
+    begin("3");
+    uint64_t v1, v2, now;
+    EACH(0) {
+        at(d[0], 1);
+        ok(ddict_key_version(d[0], key, klen, &v1, WAIT));
+        ck_assert_uint_eq(v1, 0);
+        ok(ddict_put_if(d[0], key, klen, "one", 3, DDICT_TAG(4), 0, &v1, WAIT));
+        at(d[1], 0);
+        ok(ddict_put_if(d[1], key, klen, "x", 1, 0, 0, &now, WAIT)); /* there it is absent */
+        ok(ddict_del(d[1], key, klen, WAIT));
+        at(d[1], 1);
+        fails(DDICT_ECHANGED, ddict_put_if(d[1], key, klen, "x", 1, 0, 0, &now, WAIT));
+        ck_assert_uint_eq(now, v1);
+        ok(put(d[1], 2, "two")); /* W7: the version at 1 stays */
+        at(d[1], 1);
+        ok(ddict_key_version(d[1], key, klen, &now, WAIT));
+        ck_assert_uint_eq(now, v1);
+        ok(ddict_put_if(d[1], key, klen, "again", 5, DDICT_TAG(4), v1, &v2, WAIT));
+        ck_assert(v2 != v1);
+        has(d[0], 1, "again");
+        has(d[0], 2, "two");
+        at(d[0], 1);
+        fails(DDICT_ECHANGED, ddict_del_if(d[0], key, klen, v1, WAIT));
+        fails(-ETIMEDOUT, ddict_wait_change(d[0], key, klen, v2, &now, 30));
+        ok(ddict_wait_change(d[0], key, klen, v1, &now, 30));
+        ck_assert_uint_eq(now, v2);
+        ok(ddict_del_if(d[0], key, klen, v2, WAIT));
+        has_none(d[1], 1);
+        ok(put(d[1], 1, "third"));
+        ok(ddict_key_version(d[1], key, klen, &now, WAIT));
+        ck_assert(now != 0 && now != v1 && now != v2);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(sums_and_growing_values_are_of_the_checkpoint) {
+    begin("3");
+    int64_t sum;
+    size_t total;
+    EACH(0) {
+        at(d[0], 0);
+        ok(ddict_add(d[0], key, klen, 5, &sum, WAIT));
+        at(d[0], 1);
+        ok(ddict_add(d[0], key, klen, -7, &sum, WAIT));
+        ck_assert_int_eq(sum, -2);
+        at(d[1], 0);
+        ok(ddict_add(d[1], key, klen, 0, &sum, WAIT));
+        ck_assert_int_eq(sum, 5);
+        at(d[1], 2);
+        ok(ddict_add(d[1], key, klen, INT64_MAX, &sum, WAIT));
+        ck_assert(sum == INT64_MAX - 2);
+        fails(-ERANGE, ddict_add(d[1], key, klen, 3, &sum, WAIT));
+        ok(put(d[1], 2, "a"));
+        fails(DDICT_ENOTINT, ddict_add(d[1], key, klen, 3, &sum, WAIT));
+        ok(ddict_append(d[1], key, klen, "bc", 2, 0, &total, WAIT));
+        ck_assert_uint_eq(total, 3);
+        has(d[0], 2, "abc");
+        at(d[0], 1);
+        fails(-EINVAL, ddict_append(d[0], key, klen, "x", 1, 0, &total, WAIT)); /* an integer */
+    }
+    end();
+}
+END_TEST
+
+/* --- other calls --- */
+START_TEST(places_and_asynchronous_calls_work_and_queues_do_not) {
+    begin("2");
+    struct ddict_place p;
+    klen = key_of(d[0], 3, 0, key, sizeof key);
+    at(d[0], 1);
+    ok(ddict_reserve(d[0], key, klen, 5, DDICT_TAG(4), &p));
+    ck_assert((uintptr_t)p.data % 64 == 0);
+    memcpy(p.data, "place", 5);
+    ok(ddict_commit_keep(&p, WAIT));
+    has(d[1], 1, "place");
+    memcpy(p.data, "PLACE", 5);
+    ok(ddict_commit(&p, WAIT));
+    has(d[1], 1, "PLACE");
+    has_none(d[1], 0);
+    ok(ddict_reserve(d[0], key, klen, 5, 0, &p));
+    ddict_abort(&p);
+    ok(ddict_reserve(d[0], key, klen, 5, 0, &p));
+    ddict_detach(d[0]);
+    fails(-ECANCELED, ddict_commit(&p, WAIT));
+    d[0] = dict_attach(&x, 0);
+    at(d[0], 1);
+
+    ddict_async_t *q;
+    struct ddict_op op[3] = {
+        {.what = DDICT_OP_PUT,
+         .key = key,
+         .klen = klen,
+         .buf = (void *)(uintptr_t) "async",
+         .len = 5,
+         .flags = DDICT_TAG(4),
+         .timeout_ms = WAIT},
+        {.what = DDICT_OP_VIEW, .key = key, .klen = klen, .timeout_ms = WAIT},
+        {.what = DDICT_OP_VIEW, .key = key, .klen = klen, .flags = DDICT_WAIT, .timeout_ms = WAIT}};
+    ok(ddict_async_open(d[0], &q));
+    ck_assert_int_eq(ddict_async_submit(q, op, 3), 0);
+    ck_assert_int_eq(op[0].status, 0);
+    ck_assert_int_eq(op[1].status, 0);
+    ck_assert(op[1].view.len == 5 && memcmp(op[1].view.data, "async", 5) == 0);
+    ddict_release(&op[1].view);
+    ck_assert_int_eq(op[2].status, -EOPNOTSUPP);
+    free(op[2].text);
+    ddict_async_close(q);
+    has(d[1], 1, "async");
+
+    ddict_sub_t *sub;
+    fails(-EOPNOTSUPP, ddict_push(d[0], key, klen, "x", 1, 0, 0, WAIT));
+    fails(-EOPNOTSUPP, ddict_queued(d[0], key, klen, WAIT));
+    fails(-EOPNOTSUPP, ddict_queue_open(d[0], key, klen, 4, NULL, WAIT));
+    fails(-EOPNOTSUPP, ddict_subscribe(d[0], "", 0, 0, &sub, WAIT));
+    ok(ddict_push(d[0], "\0ddict.q", 8, "x", 1, 0, 0, WAIT));
+    ok(ddict_subscribe(d[0], "\0ddict.q", 8, 0, &sub, WAIT));
+    ddict_unsubscribe(sub);
+    end();
+}
+END_TEST
+
+/* --- waiting for keys --- */
+static void persistent(ddict_t *of, uint64_t id, const char *text) {
+    at(of, id);
+    ok(ddict_put(of, key, klen, text, strlen(text), DDICT_TAG(4) | DDICT_PERSISTENT, WAIT));
+}
+static void is_awaited(ddict_t *of, uint64_t id) {
+    struct ddict_view v;
+    at(of, id);
+    fails(-ETIMEDOUT, ddict_view(of, key, klen, &v, 0, 20));
+    fails(-ETIMEDOUT, ddict_view(of, key, klen, &v, 0, 0));
+    ck_assert_int_eq(ddict_contains(of, key, klen, NULL, WAIT), 0); /* never waits */
+}
+
+START_TEST(keys_are_awaited_at_each_checkpoint) {
+    begin("3,wait-for-keys");
+    EACH(0) {
+        is_awaited(d[0], 0);
+        ok(put(d[0], 0, "zero"));
+        has(d[1], 0, "zero");
+        is_awaited(d[1], 1);
+        ck_assert_int_eq(ddict_len(d[1], WAIT), m_); /* of each key the persistent one */
+        ok(put(d[1], 1, "one"));
+        has(d[0], 1, "one");
+        persistent(d[0], 1, "kept");
+        has(d[1], 2, "kept");
+        ck_assert_int_eq(ddict_contains(d[1], key, klen, NULL, WAIT), 1);
+        at(d[1], 3); /* does not exist yet, and what is persistent in the oldest one is read */
+        struct ddict_view v;
+        fails(-ETIMEDOUT, ddict_view(d[1], key, klen, &v, 0, 20));
+        persistent(d[0], 0, "first");
+        has(d[1], 3, "kept");
+        has(d[1], 0, "first");
+    }
+    end();
+}
+END_TEST
+
+START_TEST(a_checkpoint_is_retired_when_the_next_has_its_keys) {
+    begin("2,wait-for-keys");
+    char other[32];
+    size_t olen = key_of(d[0], 1, 7, other, sizeof other);
+    klen = key_of(d[0], 2, 7, key, sizeof key);
+    persistent(d[0], 0, "kept");
+    klen = key_of(d[0], 0, 7, key, sizeof key);
+    ok(put(d[0], 0, "zero"));
+    at(d[0], 2);
+    fails(-ETIMEDOUT, ddict_put(d[0], other, olen, "v", 1, 0, 100));
+    ck_assert_msg(strstr(ddict_errmsg(), key), "%s", ddict_errmsg());
+    has(d[1], 0, "zero");
+    pid_t p = fork();
+    if (p == 0) {
+        at(d[0], 2);
+        ok(ddict_put(d[0], other, olen, "v", 1, 0, WAIT));
+        _exit(0);
+    }
+    usleep(150000);
+    ck_assert_int_eq(waitpid(p, NULL, WNOHANG), 0);
+    ok(put(d[1], 1, "one"));
+    expect_exit(p, 0);
+    is_retired(d[1], 0);
+    has(d[1], 1, "one");
+    is_awaited(d[1], 2);
+    klen = key_of(d[0], 2, 7, key, sizeof key);
+    has(d[1], 2, "kept");
+    end();
+}
+END_TEST
+
+START_TEST(a_waiting_read_ends_when_its_key_comes) {
+    begin("2,wait-for-keys");
+    klen = key_of(d[0], 1, 0, key, sizeof key);
+    int up[2];
+    ck_assert(pipe(up) == 0);
+    pid_t p = fork();
+    if (p == 0) {
+        tell(up[1]);
+        has(d[1], 0, "came");
+        _exit(0);
+    }
+    await(up[0]);
+    usleep(50000);
+    ok(put(d[0], 0, "came"));
+    expect_exit(p, 0);
+    end();
+}
+END_TEST
+
+/* --- waiting for writers --- */
+START_TEST(a_checkpoint_is_retired_when_its_writers_have_gone_on) {
+    begin("2,wait-for-writers");
+    klen = key_of(d[0], 1, 0, key, sizeof key);
+    ok(put(d[0], 0, "mine"));
+    ok(put(d[1], 0, "yours"));
+    at(d[0], 2);
+    fails(-ETIMEDOUT, ddict_put(d[0], key, klen, "v", 1, 0, 100));
+    ck_assert_msg(strstr(ddict_errmsg(), "client"), "%s", ddict_errmsg());
+    ok(put(d[0], 1, "one"));
+    at(d[0], 2);
+    fails(-ETIMEDOUT, ddict_put(d[0], key, klen, "v", 1, 0, 100)); /* d[1] has not gone on */
+    has(d[1], 0, "yours");
+    has(d[1], 2, "one"); /* reads at a later one: it has */
+    ok(put(d[0], 2, "two"));
+    is_retired(d[1], 0);
+    end();
+}
+END_TEST
+
+START_TEST(a_dead_writer_is_not_awaited) {
+    begin("2,wait-for-writers");
+    klen = key_of(d[0], 1, 0, key, sizeof key);
+    int up[2];
+    ck_assert(pipe(up) == 0);
+    pid_t p = fork();
+    if (p == 0) {
+        ok(put(d[1], 0, "dead"));
+        tell(up[1]);
+        pause();
+    }
+    await(up[0]);
+    at(d[0], 2);
+    fails(-ETIMEDOUT, ddict_put(d[0], key, klen, "v", 1, 0, 100));
+    kill(p, SIGKILL);
+    waitpid(p, NULL, 0);
+    ok(put(d[0], 2, "two"));
+    has(d[0], 1, "dead");
+    end();
+}
+END_TEST
+
+/* --- memory --- */
+static uint64_t items(void) {
+    struct ddict_manager_stats *s;
+    uint64_t n = 0;
+    int k = ddict_stats(d[0], &s, sizeof *s, WAIT);
+    for (int i = 0; i < k; i++)
+        n += s[i].num_keys;
+    free(s);
+    return n;
+}
+
+START_TEST(values_that_no_checkpoint_sees_are_removed) {
+    begin("3");
+    EACH(0)
+    for (unsigned c = 0; c < 40; c++)
+        ok(put(d[c % 2], m_ * 100 + c, "value"));
+    /* W6: of each key an index and at most K + 1 values; and W */
+    ck_assert_uint_le(items(), MANAGERS * (1 + 4) + 1);
+    EACH(0) {
+        at(d[0], 400);
+        ok(ddict_del(d[0], key, klen, WAIT));
+        at(d[0], 402);
+        fails(DDICT_ENOKEY, ddict_del(d[0], key, klen, WAIT));
+    }
+    klen = key_of(d[0], 0, 1, key, sizeof key);
+    ok(put(d[0], 500, "x"));
+    EACH(0)
+    has_none(d[0], 500); /* takes what is left out: W4 */
+    ck_assert_uint_eq(items(), 3);
+    end();
+}
+END_TEST
+
+START_TEST(a_view_outlives_its_checkpoint) {
+    begin("1");
+    struct ddict_view v[MANAGERS];
+    EACH(0) {
+        ok(put(d[0], 0, "the first"));
+        ok(ddict_view(d[0], key, klen, &v[m_], 0, WAIT));
+    }
+    for (unsigned c = 1; c < 30; c++)
+        EACH(0)
+    ok(put(d[1], c, "a later one"));
+    for (unsigned m = 0; m < MANAGERS; m++) {
+        ck_assert(v[m].len == 9 && memcmp(v[m].data, "the first", 9) == 0);
+        ddict_release(&v[m]);
+    }
+    end();
+}
+END_TEST
+
+START_TEST(a_forked_child_begins_with_its_parents_checkpoint) {
+    begin("3");
+    klen = key_of(d[0], 2, 0, key, sizeof key);
+    ok(put(d[0], 1, "parent"));
+    pid_t p = fork();
+    if (p == 0) {
+        ck_assert_int_eq(ddict_checkpoint_id(d[0]), 1);
+        has(d[0], 1, "parent");
+        ok(put(d[0], 2, "child"));
+        _exit(0);
+    }
+    expect_exit(p, 0);
+    ck_assert_int_eq(ddict_checkpoint_id(d[0]), 1);
+    has(d[0], 2, "child");
+    has(d[0], 1, "parent");
+    end();
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         a_handle_moves_its_checkpoint,
@@ -250,6 +673,19 @@ int main(int argc, char **argv) {
         new_and_existing_judge_what_the_checkpoint_has,
         a_removal_holds_from_its_checkpoint_on,
         a_pop_gives_what_it_removes,
+        keys_are_those_of_the_checkpoint,
+        many_are_put_and_read_at_the_checkpoint,
+        versions_are_those_of_the_checkpoint,
+        sums_and_growing_values_are_of_the_checkpoint,
+        places_and_asynchronous_calls_work_and_queues_do_not,
+        keys_are_awaited_at_each_checkpoint,
+        a_checkpoint_is_retired_when_the_next_has_its_keys,
+        a_waiting_read_ends_when_its_key_comes,
+        a_checkpoint_is_retired_when_its_writers_have_gone_on,
+        a_dead_writer_is_not_awaited,
+        values_that_no_checkpoint_sees_are_removed,
+        a_view_outlives_its_checkpoint,
+        a_forked_child_begins_with_its_parents_checkpoint,
     };
     return tests_main("client_window", argc, argv, tests, sizeof tests / sizeof *tests);
 }
