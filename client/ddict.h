@@ -693,12 +693,40 @@ DDICT_API int ddict_subscribe(ddict_t *d, const void *prefix, size_t plen, unsig
 DDICT_API int ddict_next_event(ddict_sub_t *sub, struct ddict_event *e, int timeout_ms);
 DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* sub may be NULL */
 
-/* --- working sets --- */
-
+/*
+ * --- working sets ---
+ *
+ * A dictionary with a working set (--ddict-working-set=K) keeps what each key had at the last K
+ * checkpoints, which are numbered from 0. A handle has the number of a checkpoint, at first 0, and
+ * all its calls are about that checkpoint:
+ *
+ *     ddict_put(d, "state", 5, s, len, 0, -1);
+ *     ddict_checkpoint(d);                         go on
+ *     ...
+ *     ddict_rollback(d);                           back to what was put before
+ *
+ * A key has at a checkpoint what was put there, or else at the last one before at which it was put
+ * or removed. The window begins with 0 .. K - 1. A put or removal beyond makes its checkpoint the
+ * newest, and as many leave the window at the other end: they are retired, and calls at them give
+ * DDICT_ERETIRED. Where nothing took its place, what a key had there holds on. A read beyond the
+ * newest is as at the newest. Views stay as they are. Hidden keys have no checkpoints; there are
+ * neither queues nor subscriptions for other keys, and asynchronous operations on them are done
+ * within ddict_async_submit().
+ *
+ * DDICT_WAIT_FOR_KEYS (ddict_working_set()): what was not put with DDICT_PERSISTENT is to be put
+ * anew at each checkpoint. A read of what was not put yet waits (but ddict_contains()), and a put
+ * that makes a checkpoint waits until all keys of the oldest one are in the next.
+ * DDICT_WAIT_FOR_WRITERS: it waits until all clients that wrote at the oldest one have gone on: they
+ * wrote at a later one, or read at one after the next, or are dead.
+ *
+ * These give -EINVAL in a dictionary without.
+ */
+/* The handle's number + 1, or - 1 unless it is 0. They ask nobody, as the two after them. */
 DDICT_API int ddict_checkpoint(ddict_t *d);
 DDICT_API int ddict_rollback(ddict_t *d);
 DDICT_API int64_t ddict_checkpoint_id(ddict_t *d);
 DDICT_API int ddict_set_checkpoint_id(ddict_t *d, uint64_t id);
+/* Set it to the newest checkpoint of the window, and return that. */
 DDICT_API int64_t ddict_sync_to_newest_checkpoint(ddict_t *d, int timeout_ms);
 
 /* --- about the dictionary --- */

@@ -4,7 +4,7 @@
  *
  * A dictionary with a working set keeps what each key had at the last K checkpoints. A handle has the
  * number of a checkpoint, at which it reads and writes. Nothing of it is known to the managers: a
- * checkpoint consists of hidden items (FORMAT 8), and each change of it is a put_if of one of them.
+ * checkpoint consists of hidden items (FORMAT 9), and each change of it is a put_if of one of them.
  *
  *     window    W      oldest; the checkpoints are oldest .. oldest + K - 1. Absent: oldest is 0
  *     index     I(k)   of each key: its entries {checkpoint, value or "removed"} in their order, and
@@ -25,6 +25,8 @@
  *      comes before all reads that could tell, or its put_if fails.
  *  W5  A value is stored before an index names it, and removed after none names it any more. So who
  *      finds an entry without its value reads the index again.
+ *      Who finds no index reads W again: only a W that was read after that tells that the index was not
+ *      removed by a newer checkpoint.
  *  W6  Who writes I(k) drops what no checkpoint of the window sees, and then those values. Not more.
  *  W7  The version of a key is that of I(k) before the change that made the entry: it never comes
  *      again, and changes at other checkpoints leave it as it is.
@@ -78,7 +80,7 @@ struct window_key {
     uint8_t room[192];
 };
 void window_key_free(struct window_key *k);
-/* Words of the keys of items (FORMAT 8). */
+/* Words of the keys of items (FORMAT 9). */
 #define WINDOW_KEY   "\0ddict.window"
 #define WINDOW_LEN   (sizeof WINDOW_KEY - 1)
 #define WINDOW_INDEX "/i/"

@@ -135,6 +135,9 @@ int window_look(struct window_call *c) {
     int of_state = window_state_take(c, &w[0]);
     if (of_state < 0 || rc < 0)
         return rc < 0 ? rc : of_state;
+    /* without an index only the window as of now tells whether it was removed by a newer one */
+    if (!c->x && (rc = window_state_look(c)) < 0)
+        return rc;
     /* the index may have been read later than the window */
     if (c->x && c->x->floor > c->state.oldest)
         c->state.oldest = c->x->floor;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* window_index.h - the index of a key in a working set, as it is stored (FORMAT 8): what the key had
+/* window_index.h - the index of a key in a working set, as it is stored (FORMAT 9): what the key had
  * at which checkpoint. Reads and edits bytes; asks nobody. */
 #ifndef DDICT_LIB_WINDOW_INDEX_H
 #define DDICT_LIB_WINDOW_INDEX_H

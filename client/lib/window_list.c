@@ -182,6 +182,9 @@ int window_list_next_seen(struct window_list *l, const void **key, size_t *klen)
         *klen = c->klen;
         return 1;
     }
+    /* what newer checkpoints have not any more was not listed */
+    if (rc == 0 && (rc = window_state_look(c)) == 0 && c->state.oldest > c->checkpoint)
+        return window_retired(c);
     return rc;
 }
 

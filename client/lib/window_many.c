@@ -59,7 +59,14 @@ static int indexes_read(struct slab *s) {
     }
     s->ask[s->nask] = (struct ddict_want){.key = WINDOW_KEY, .klen = WINDOW_LEN};
     ssize_t got = ddict_get_many(s->c.d, s->ask, s->nask + 1, 0, window_left_ms(&s->c));
-    return got < 0 ? (int)got : window_state_take(&s->c, &s->ask[s->nask]);
+    if (got < 0)
+        return (int)got;
+    int rc = window_state_take(&s->c, &s->ask[s->nask]);
+    bool all = true;
+    for (uint32_t k = 0; k < s->nask; k++)
+        all &= s->ask[k].status != DDICT_ENOKEY;
+    /* as window_look() */
+    return rc < 0 || all ? rc : window_state_look(&s->c);
 }
 
 /* See what each key has, and where its value is. 0, or a negative code of the whole call. */
