@@ -15,9 +15,8 @@ int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t 
 int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsigned flags) {
     if (unlikely((flags & (DDICT_NEW | DDICT_EXISTING)) == (DDICT_NEW | DDICT_EXISTING)))
         return dd_error(-EINVAL, "put with both DDICT_NEW and DDICT_EXISTING");
-    if (unlikely(flags &
-                 ~(DDICT_NEW | DDICT_EXISTING | DDICT_LOADED | DDICT_REFILL | DDICT_PERSISTENT |
-                   DDICT_TAG(0xff))))
+    if (unlikely(flags & ~(DDICT_NEW | DDICT_EXISTING | DDICT_LOADED | DDICT_REFILL |
+                           DDICT_PERSISTENT | DDICT_TAG(0xff))))
         return dd_error(-EINVAL, "put with unknown flags 0x%x", flags);
     if (unlikely(vlen >= MSG_VALUE_MAX))
         return dd_error(DDICT_EVALSIZE, "a value of %llu bytes", (unsigned long long)vlen);

@@ -41,6 +41,7 @@ cat >"$dir/allowed" <<'END'
 client/cmd/save.c mem spill
 client/cmd/socket.c mem
 client/lib/attach.c mem mem
+client/lib/window.c working-set
 client/rt/runtime.c managers
 client/save/manifest.c save
 plugin/batch_task.c script
