@@ -13,6 +13,7 @@ CLIENT_TESTS = tests/local/client_alive tests/local/client_api tests/local/clien
   tests/local/client_many tests/local/client_place tests/local/client_pop tests/local/client_publish tests/local/client_room \
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
   tests/local/client_up tests/local/client_values tests/local/client_views tests/local/client_window \
+  tests/local/client_window_races tests/local/client_window_waits \
   tests/local/break_streams tests/local/break_times
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
@@ -84,7 +85,12 @@ tests_local_client_spin_LDADD = $(client_test_libs)
 tests_local_client_threads_LDADD = $(client_test_libs)
 tests_local_client_values_LDADD = $(client_test_libs)
 tests_local_client_views_LDADD = $(client_test_libs)
+tests_local_client_window_SOURCES = tests/local/client_window.c tests/local/client_window.h
 tests_local_client_window_LDADD = $(client_test_libs)
+tests_local_client_window_races_SOURCES = tests/local/client_window_races.c tests/local/client_window.h
+tests_local_client_window_races_LDADD = $(client_test_libs)
+tests_local_client_window_waits_SOURCES = tests/local/client_window_waits.c tests/local/client_window.h
+tests_local_client_window_waits_LDADD = $(client_test_libs)
 tests_local_break_streams_LDADD = $(client_test_libs)
 tests_local_break_times_LDADD = $(client_test_libs)
 check_PROGRAMS += tests/local/client_disk tests/local/client_turns
