@@ -2,7 +2,7 @@
 # The command. Its verbs use libddict as any program does; libbase for sizes and JSON.
 bin_PROGRAMS += ddict
 ddict_SOURCES = $(client_common_sources) $(client_save_sources) client/cmd/bind.c \
-  client/cmd/apply.c client/cmd/bind.h client/cmd/change.c client/cmd/cmd.h client/cmd/freeze.c \
+  client/cmd/apply.c client/cmd/bind.h client/cmd/change.c client/cmd/cmd.h client/cmd/copy.c client/cmd/freeze.c \
   client/cmd/get_files.c client/cmd/get_files.h client/cmd/load.c client/cmd/ls.c \
   client/cmd/ls_sets.c client/cmd/ls_sets.h client/cmd/main.c client/cmd/runtime.c \
   client/cmd/save.c client/cmd/socket.c client/cmd/stats.c client/cmd/value.c \

@@ -22,6 +22,7 @@ int cmd_report(int argc, char **argv);
 int cmd_load(int argc, char **argv);
 int cmd_save(int argc, char **argv);
 int cmd_restore(int argc, char **argv);
+int cmd_copy(int argc, char **argv);
 int cmd_socket(int argc, char **argv);
 int cmd_freeze(int argc, char **argv);
 int cmd_unfreeze(int argc, char **argv);

@@ -111,40 +111,33 @@ static int batch_add(struct batch *b, const void *key, size_t klen) {
     return 0;
 }
 
-static int batch_give(struct save_run *run, struct batch *b,
-                      int (*each)(struct save_run *run, void *arg, const struct save_item *item),
-                      void *arg) {
-    int rc = 0;
+static int batch_give(struct save_run *run, struct batch *b, save_wants *give, void *arg) {
     for (unsigned i = 0; i < b->n; i++)
         b->want[i].key = b->keys + b->at[i];
-    if (b->n > 0) {
-        ssize_t n = ddict_get_many(run->d, b->want, b->n, 0, -1);
-        if (n < 0)
-            return client_error((int)n);
-    }
-    for (unsigned i = 0; i < b->n; i++) {
-        struct ddict_want *w = &b->want[i];
-        if (w->status == DDICT_EKEYLOST)
-            save_note_lost(run);
-        if (key_is_absent(w->status))
-            continue; /* removed, or lost, since it was listed */
-        if (rc == 0 && w->status < 0)
-            rc = dd_error(w->status, "%s", ddict_strerror(w->status));
-        if (rc == 0 && save_stopped(run))
-            rc = -ECANCELED;
-        if (rc == 0)
-            rc = each(run, arg, &(struct save_item){w->key, w->klen, w->view});
-        if (w->status == 0)
-            ddict_release(&w->view);
-    }
+    ssize_t n = b->n > 0 ? ddict_get_many(run->d, b->want, b->n, 0, -1) : 0;
+    if (n < 0)
+        return client_error((int)n);
+    int rc = give(run, arg, b->want, b->n);
+    for (unsigned i = 0; i < b->n; i++)
+        if (b->want[i].status == 0)
+            ddict_release(&b->want[i].view);
     b->n = 0;
     b->len = 0;
     return rc;
 }
 
-int save_each(struct save_run *run, unsigned manager,
-              int (*each)(struct save_run *run, void *arg, const struct save_item *item),
-              void *arg) {
+int save_found(struct save_run *run, const struct ddict_want *w) {
+    if (w->status == DDICT_EKEYLOST)
+        save_note_lost(run);
+    if (key_is_absent(w->status))
+        return 0;
+    if (w->status < 0)
+        return dd_error(w->status, "%s", ddict_strerror(w->status));
+    return save_stopped(run) ? -ECANCELED : 1;
+}
+
+int save_each_some(struct save_run *run, unsigned manager, unsigned some, save_wants *give,
+                   void *arg) {
     ddict_iter_t *it;
     const void *key;
     size_t klen;
@@ -161,8 +154,8 @@ int save_each(struct save_run *run, unsigned manager,
             rc = client_error(more);
         else if (more == 1 && save_wanted(run, key, klen))
             rc = batch_add(b, key, klen);
-        if (rc == 0 && (more == 0 || b->n == SAVE_BATCH))
-            rc = batch_give(run, b, each, arg);
+        if (rc == 0 && (more == 0 || b->n == some))
+            rc = batch_give(run, b, give, arg);
         if (more == 0)
             break;
         if (rc == 0 && save_stopped(run))
@@ -172,6 +165,27 @@ int save_each(struct save_run *run, unsigned manager,
     free(b->keys);
     free(b);
     return rc;
+}
+
+struct one_by_one {
+    int (*each)(struct save_run *run, void *arg, const struct save_item *item);
+    void *arg;
+};
+
+static int give_each(struct save_run *run, void *arg, const struct ddict_want *want, unsigned n) {
+    const struct one_by_one *o = arg;
+    int rc = 0;
+    for (unsigned i = 0; i < n && rc == 0; i++)
+        if ((rc = save_found(run, &want[i])) == 1)
+            rc = o->each(run, o->arg, &(struct save_item){want[i].key, want[i].klen, want[i].view});
+    return rc;
+}
+
+int save_each(struct save_run *run, unsigned manager,
+              int (*each)(struct save_run *run, void *arg, const struct save_item *item),
+              void *arg) {
+    struct one_by_one o = {each, arg};
+    return save_each_some(run, manager, SAVE_BATCH, give_each, &o);
 }
 
 /* --- parts --- */

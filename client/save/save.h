@@ -147,6 +147,14 @@ int save_each(struct save_run *run, unsigned manager,
               int (*each)(struct save_run *run, void *arg, const struct save_item *item),
               void *arg);
 
+/* The same, with up to `some` (at most SAVE_BATCH) items at a time: call give() for them. */
+typedef int save_wants(struct save_run *run, void *arg, const struct ddict_want *want, unsigned n);
+int save_each_some(struct save_run *run, unsigned manager, unsigned some, save_wants *give,
+                   void *arg);
+/* Of a want that give() has: 1: it was found; 0: it was removed, or lost, since it was listed;
+ * negative with the sentence set: to be returned. */
+int save_found(struct save_run *run, const struct ddict_want *w);
+
 /* Set run->lost if a manager that this worker saves has lost keys. wait_ms: how long to wait where they
  * are read again now. 0; 1: they still are; or a negative code with the sentence set. */
 int save_look_lost(struct save_run *run, int wait_ms);
