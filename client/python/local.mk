@@ -2,7 +2,8 @@
 # The binding for the Python that configure found. Others build it with pip, from the same sources: README.md.
 python_modules = client/python/ddict/__init__.py client/python/ddict/__init__.pyi \
   client/python/ddict/_atomic.py client/python/ddict/_cloud.py client/python/ddict/_ddict.pyi \
-  client/python/ddict/_ends.py client/python/ddict/_events.py client/python/ddict/_future.py \
+  client/python/ddict/_copies.py client/python/ddict/_ends.py client/python/ddict/_events.py \
+  client/python/ddict/_future.py \
   client/python/ddict/_manager.py client/python/ddict/_map.py client/python/ddict/_place.py \
   client/python/ddict/_publish.py \
   client/python/ddict/_queue.py client/python/ddict/results.py client/python/ddict/_collect.py \

@@ -54,19 +54,21 @@ class Node:
 
 
 class Dictionary:
-    """with Dictionary(...) as it: it.attach() -- several nodes are several ddictd on this host, told apart by $DDICT_NODE."""
+    """with Dictionary(...) as it: it.attach() -- several nodes are several ddictd on this host, told apart by $DDICT_NODE. beside: another one, on whose nodes
+    it is."""
 
     count = 0
 
-    def __init__(self, managers=2, mem=256 << 20, nodes=1, more=(), program=DDICTD):
+    def __init__(self, managers=2, mem=256 << 20, nodes=1, more=(), program=DDICTD, beside=None):
         Dictionary.count += 1
         self.name = f"py{os.getpid()}.{Dictionary.count}"
         args = ["--managers", str(managers), "--mem", str(mem), "--drain-ms", "500", *more]
         self.nodes = []
+        host = beside.name if beside else self.name
         try:
             for i in range(nodes):
                 wireup = ["--wireup", "stdio", "--nodes", str(nodes), "--node-id", str(i)] if nodes > 1 else ["--wireup", "none"]
-                self.nodes.append(Node(self.name, args + wireup, f"{self.name}-n{i}", program))
+                self.nodes.append(Node(self.name, args + wireup, f"{host}-n{i}", program))
             if nodes > 1:
                 cards = [node.wait_line(f"ddict1 card {i} ", START_S).split()[3] for i, node in enumerate(self.nodes)]
                 digest = hashlib.blake2b(" ".join(cards).encode(), digest_size=32).digest()

@@ -19,6 +19,7 @@ EXTRA_DIST += tests/python/torch.t tests/python/test_torch.py tests/python/test_
   tests/bench/checkpoint.py tests/python/with-torch
 
 EXTRA_DIST += tests/python/near.t tests/python/test_near.py
+EXTRA_DIST += tests/python/copies.t tests/python/test_copies.py
 EXTRA_DIST += tests/python/sets.t tests/python/test_sets.py
 EXTRA_DIST += tests/python/locks.t tests/python/test_locks.py tests/python/test_barriers.py \
   tests/python/holders.py
@@ -30,8 +31,9 @@ EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/pyth
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
 if BUILD_PYTHON
-TESTS += tests/python/locks.t tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \
-  tests/python/readme.t tests/python/up.t tests/python/languages.t tests/python/cloud.t
+TESTS += tests/python/locks.t tests/python/atomic.t tests/python/near.t tests/python/freeze.t \
+  tests/python/publish.t tests/python/readme.t tests/python/up.t tests/python/languages.t \
+  tests/python/cloud.t tests/python/copies.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

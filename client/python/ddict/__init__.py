@@ -19,8 +19,9 @@ from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, Values
 from itertools import islice
 from types import MappingProxyType
 
-from . import _atomic, _ddict, _future, _place, _up
+from . import _atomic, _copies, _ddict, _future, _place, _up
 from ._atomic import ABSENT
+from ._copies import SyncError
 from ._events import KeyEvent, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._barrier import Barrier, BrokenBarrierError
 from ._conditions import Counter, Event
@@ -39,7 +40,7 @@ __all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "
            "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError", "NoDictError", "NotIntError", "ProtocolError", "RawKey", "SealedError",
            "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
-           "save", "sets", "up"]
+           "save", "sets", "SyncError", "synchronize", "up"]
 __all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "Follower", "JoinableQueue", "KeyEvent", "Lock", "RLock", "Semaphore"]
 
 _ABSENT = object()
@@ -385,19 +386,37 @@ class DDict(_ddict.Handle, MutableMapping):
         self.update(other)
         return self
 
-    def copy(self):
-        """copy() -- the present content as an ordinary dict"""
-        return dict(self.items())
+    def copy(self, name=None, *, keep=False, timeout=None, **options):
+        """copy(name=None, *, keep=False, timeout=None, **options) -- the present content as an ordinary dict; with a name a new dictionary with this content, a DDict
+
+            with d.copy("before") as before:
+
+        The options are those of ddict.up(), which makes it; without them it has as many managers, nodes and as much memory as this one. It ends as those of
+        up() do. $DDICT_NAME stays as it is. If the content cannot be copied, it is ended again.
+        """
+        if name is None and not options and not keep:
+            return dict(self.items())
+        return _copies.copy(type(self), self, name, timeout, keep, options)
+
+    def clone(self, others, *, progress=None):
+        """clone(others, *, progress=None) -- put this content into other dictionaries of the job, in place of theirs; a dict of items, bytes, seconds, nodes
+
+        others: a list of DDicts or names. They may have other numbers of managers and nodes. All their keys are removed first. What is put here or there
+        meanwhile may be in the copies or not. Kinds of values and hidden keys are copied, too, so data sets, events and counters work there; locks,
+        semaphores, barriers and queues are not, and of a key with several values the first one is. If it fails, with ddict.Error, a part stays there.
+        Runs `ddict copy`. progress: show it on stderr; None: if that is a terminal.
+        """
+        return _copies.clone(self, others, progress)
 
     def __or__(self, other):
         if not isinstance(other, Mapping):
             return NotImplemented
-        return {**self.copy(), **dict(other.items())}
+        return {**dict(self.items()), **dict(other.items())}
 
     def __ror__(self, other):
         if not isinstance(other, Mapping):
             return NotImplemented
-        return {**dict(other.items()), **self.copy()}
+        return {**dict(other.items()), **dict(self.items())}
 
     def sets(self):
         """sets() -- the names of the data sets in the dictionary, sorted; see open_set(name), ddict.load()"""
@@ -437,6 +456,15 @@ def attach(name=None, timeout=None):
     if there is no dictionary.
     """
     return DDict(name, timeout)
+
+
+def synchronize(dictionaries):
+    """synchronize(dictionaries) -- make them replicas of each other: those that are empty get the content of one that is not; the names of these
+
+    dictionaries: a list of DDicts or names, of one job. Where several have keys, all their keys and values are compared, and ddict.SyncError says which of them
+    differ; .differ has their names, and nothing is copied then. If all are empty nothing is done. Otherwise as clone().
+    """
+    return _copies.synchronize(attach, dictionaries)
 
 
 def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=None, working_set=None, wait_for_keys=False, wait_for_writers=False, load=None, restore=None, save=None, spill=None, record=None, results=None,
