@@ -763,6 +763,15 @@ DDICT_API unsigned ddict_owner(ddict_t *d, const void *key, size_t klen);
 #define DDICT_KEY_AT 14u
 DDICT_API ssize_t ddict_key_at(ddict_t *d, unsigned manager, const void *key, size_t klen,
                                void *out, size_t cap);
+/*
+ * A tag (see TAGS) whose keys are owned by the manager: "{0}", "{1}", ..., the first that is. Keys
+ * that contain it are plain ones in every way, and lie where the caller wants them: on this node
+ * with a manager of it. The same call gives the same tag in every process. Asks no manager. The
+ * text and a zero byte are written to out, which has room for cap bytes, DDICT_KEY_TAG are enough.
+ * Returns its length, or DDICT_ESMALL, -EINVAL (there is no such manager, or it owns no keys).
+ */
+#define DDICT_KEY_TAG 16u
+DDICT_API ssize_t ddict_key_tag(ddict_t *d, unsigned manager, char *out, size_t cap);
 /* How many nodes have keys: the nodes 0 .. that - 1, and so exactly those managers m own keys for
  * which m mod nodes is less. All of info.nodes unless the user wanted otherwise (--ddict-nodes). */
 DDICT_API unsigned ddict_keyed_nodes(ddict_t *d);

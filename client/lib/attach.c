@@ -222,6 +222,25 @@ ssize_t ddict_key_at(ddict_t *d, unsigned manager, const void *key, size_t klen,
     return (ssize_t)(head + klen);
 }
 
+ssize_t ddict_key_tag(ddict_t *d, unsigned manager, char *out, size_t cap) {
+    struct session *s;
+    char tag[DDICT_KEY_TAG];
+    int rc = session_enter(d, &s, -1), len = 0;
+    if (rc < 0)
+        return rc;
+    if (manager >= s->managers || !deal_owns(&s->deal, manager))
+        return dd_error(-EINVAL, "there is no manager %u that has keys", manager);
+    /* one in so many is the manager's */
+    for (unsigned n = 0;
+         len == 0 || deal_owner(&s->deal, tag, (size_t)len, key_hash(tag, (size_t)len)) != manager;
+         n++)
+        len = snprintf(tag, sizeof tag, "{%u}", n);
+    if (cap < (size_t)len + 1)
+        return dd_error(DDICT_ESMALL, "a tag of %d bytes and room for %zu", len + 1, cap);
+    memcpy(out, tag, (size_t)len + 1);
+    return len;
+}
+
 unsigned ddict_keyed_nodes(ddict_t *d) {
     struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
     if (!s && handle_revive(d, &s, -1) < 0)

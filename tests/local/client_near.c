@@ -180,12 +180,42 @@ START_TEST(a_directed_key_is_on_its_manager_and_found_from_every_node) {
 }
 END_TEST
 
+START_TEST(keys_with_the_tag_of_a_manager_are_plain_and_on_it) {
+    struct ddict_info info;
+    char tag[DDICT_KEY_TAG], other[DDICT_KEY_TAG], key[64], path[80];
+    ok(ddict_get_info(d[0], &info));
+    for (unsigned m = 0; m < info.managers; m++) {
+        ssize_t n = ddict_key_tag(d[0], m, tag, sizeof tag);
+        ck_assert_int_gt(n, 2);
+        ck_assert_uint_eq(strlen(tag), (size_t)n);
+        ck_assert_int_eq(ddict_key_tag(d[1], m, other, (size_t)n + 1), n);
+        ck_assert_str_eq(tag, other);
+        for (unsigned i = 0; i < 20; i++) {
+            size_t klen = (size_t)snprintf(key, sizeof key, "s%s/key%u", tag, i);
+            ck_assert_uint_eq(ddict_owner(d[i % 2], key, klen), m);
+            ok(ddict_put(d[i % 2], key, klen, "val", 3, 0, -1));
+            for (int node = 0; node < 2; node++)
+                found_by_each(d[node], key, klen, "val");
+            /* by the node of the manager without a message, alone or in front */
+            if (m % info.nodes < 2)
+                ck_assert_int_eq(ddict_contains(d[m % info.nodes], key, klen, NULL, 0), 1);
+            snprintf(path, sizeof path, "a/b%s", tag);
+            ck_assert_uint_eq(ddict_owner(d[0], path, strlen(path)), m);
+        }
+    }
+    ck_assert_int_eq(ddict_len(d[0], -1), (int64_t)info.managers * 20);
+    fails(-EINVAL, ddict_key_tag(d[0], info.managers, tag, sizeof tag));
+    fails(DDICT_ESMALL, ddict_key_tag(d[0], 0, tag, 3));
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         keys_with_a_tag_are_on_one_manager_for_every_call,
         a_key_with_a_tag_that_the_proxy_keeps_is_as_its_owner_has_it,
         the_lengths_of_the_nodes_are_that_of_all,
         a_directed_key_is_on_its_manager_and_found_from_every_node,
+        keys_with_the_tag_of_a_manager_are_plain_and_on_it,
     };
     return tests_main_with("client_near", before, after, argc, argv, tests,
                            sizeof tests / sizeof *tests);

@@ -102,6 +102,19 @@ class Near(DictTest):
                         self.assertEqual(view.load(), i)
         self.assertEqual({self.d.owner("{sample%d}" % i) for i in range(40)}, {0, 1, 2, 3})
 
+    def test_a_tag_of_this_node_keeps_keys_near(self):
+        for node, d in enumerate(self.handles):
+            self.assertEqual(d.key_tag(), d.key_tag(node))
+            keys = [d.key_tag() + "/w", ("x", d.key_tag(), 7), d.key_tag(node + 2)]
+            d.update(dict.fromkeys(keys, node))
+            self.assertEqual([self.d.owner(k) for k in keys], [node, node, node + 2])
+            self.assertEqual(set(d.local_keys()), set(keys))
+            self.assertEqual([h.get_many(keys) for h in self.handles], [[node] * 3] * 2)
+            self.assertEqual([d.get(k, timeout=0) for k in keys], [node] * 3)  # without a message
+        self.assertEqual(len(self.d), 6)
+        self.assertEqual([self.d.key_tag(m) for m in range(4)], [self.handles[1].key_tag(m) for m in range(4)])
+        self.assertRaises(ValueError, self.d.key_tag, 4)
+
     def test_what_is_put_through_a_manager_is_on_it(self):
         self.assertRaises(ValueError, self.d.manager, 4)
         self.assertRaises(ValueError, self.d.manager, -1)

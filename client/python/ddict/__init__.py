@@ -16,7 +16,7 @@ Values are any objects that pickle, or cloudpickle where that is installed; byte
 
 import os
 from collections.abc import ItemsView, KeysView, Mapping, MutableMapping, ValuesView
-from itertools import islice
+from itertools import count, islice
 from types import MappingProxyType
 
 from . import _atomic, _copies, _ddict, _future, _place, _up
@@ -205,6 +205,20 @@ class DDict(_ddict.Handle, MutableMapping):
         for each manager of the dictionary; values of other nodes come over the network. ddict.MapError: it has raised an exception.
         """
         return _filter_items(self, fn, args, comparator, workers)
+
+    def key_tag(self, manager=None):
+        """key_tag(manager=None) -- a tag: keys that contain it are on this manager; None: on local_manager, so on this node
+
+            d[d.key_tag() + "/weights"] = w         # here, for example as "{3}/weights"
+            d[d.key_tag(d.local_managers[1]), 7] = w
+
+        Such keys are plain keys in every way. The same manager has the same tag in every process, and the part between the braces alone says where a key is, so
+        nobody has to look for it. No brace may stand in front of the tag.
+        """
+        if manager is None and (manager := self.local_manager) is None:
+            raise ValueError("this node has no manager that has keys")
+        Manager(self, manager)  # refuses one that has none
+        return next(tag for tag in map("{{{}}}".format, count()) if self.owner(tag) == manager)
 
     @property
     def local_managers(self):
