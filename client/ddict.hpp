@@ -315,6 +315,33 @@ class Dict {
         return values;
     }
 
+    /* --- checkpoints, in a dictionary with a working set (ddict_checkpoint(3)) --- */
+
+    /* How many it keeps; 0: it has none. */
+    int working_set() const {
+        return ddict_working_set(d_.get(), nullptr);
+    }
+    void checkpoint() {
+        detail::check(ddict_checkpoint(d_.get()));
+    }
+    void rollback() {
+        detail::check(ddict_rollback(d_.get()));
+    }
+    std::uint64_t checkpoint_id() const {
+        return static_cast<std::uint64_t>(detail::check(ddict_checkpoint_id(d_.get())));
+    }
+    void set_checkpoint_id(std::uint64_t id) {
+        detail::check(ddict_set_checkpoint_id(d_.get(), id));
+    }
+    std::uint64_t sync_to_newest_checkpoint() {
+        return static_cast<std::uint64_t>(
+            detail::check(ddict_sync_to_newest_checkpoint(d_.get(), ms_)));
+    }
+    /* With wait_for_keys the value holds at later checkpoints, too. */
+    template <class V> void pput(const Key &key, const V &value) {
+        detail::check(store(key, value, DDICT_PERSISTENT));
+    }
+
     /* --- about the dictionary --- */
 
     void freeze() {
@@ -408,6 +435,9 @@ template <class K, class V> class DDict {
     void put(const K &key, const V &value) {
         d_.put(key, value);
     }
+    void pput(const K &key, const V &value) {
+        d_.pput(key, value);
+    }
     bool put_new(const K &key, const V &value) {
         return d_.put_new(key, value);
     }
@@ -440,6 +470,21 @@ template <class K, class V> class DDict {
     }
     std::size_t size() const { /* keys of other types count, too */
         return d_.size();
+    }
+    void checkpoint() {
+        d_.checkpoint();
+    }
+    void rollback() {
+        d_.rollback();
+    }
+    std::uint64_t checkpoint_id() const {
+        return d_.checkpoint_id();
+    }
+    void set_checkpoint_id(std::uint64_t id) {
+        d_.set_checkpoint_id(id);
+    }
+    std::uint64_t sync_to_newest_checkpoint() {
+        return d_.sync_to_newest_checkpoint();
     }
     std::vector<K> keys() const {
         return d_.keys<K>();

@@ -69,6 +69,9 @@ struct FrozenError : Error { /* DDICT_EFROZEN */
 struct LostError : Error { /* DDICT_ELOST */
     using Error::Error;
 };
+struct RetiredError : Error { /* DDICT_ERETIRED */
+    using Error::Error;
+};
 struct GoneError : Error { /* DDICT_EGONE */
     using Error::Error;
 };
@@ -95,6 +98,8 @@ namespace detail {
         throw LostError(code, text);
     case DDICT_EGONE:
         throw GoneError(code, text);
+    case DDICT_ERETIRED:
+        throw RetiredError(code, text);
     case -EBADMSG:
         throw TypeError(code, text);
     case -ENOMEM:

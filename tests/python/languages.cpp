@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// languages.cpp - the C++ side of test_languages.py: "put" and "check" as languages.c; "self" looks at the rest of ddict.hpp.
+// languages.cpp - the C++ side of test_languages.py: "put" and "check" as languages.c; "checkpoints" and "self" look at the rest of ddict.hpp.
 #include <ddict.hpp>
 
 #include <cstdint>
@@ -186,6 +186,23 @@ static void see_life() {
     MUST(outside);
 }
 
+// In a dictionary with a working set of 2.
+static void see_checkpoints(Dict &d) {
+    DDict<std::string, int> n(d);
+    MUST(d.working_set() == 2 && n.checkpoint_id() == 0);
+    n.put("a", 1);
+    n.checkpoint();
+    n.pput("a", 2);
+    n.rollback();
+    MUST(n.get("a") == 1 && d.checkpoint_id() == 0);
+    n.set_checkpoint_id(2);
+    n.put("b", 3);
+    MUST(n.get("a") == 2);
+    n.set_checkpoint_id(0);
+    MUST((raises<ddict::RetiredError>(DDICT_ERETIRED, [&] { n.get("a"); })));
+    MUST(n.sync_to_newest_checkpoint() == 2 && n.get("b") == 3);
+}
+
 int main(int argc, char **argv) {
     std::string what = argc > 1 ? argv[1] : "";
     try {
@@ -194,6 +211,8 @@ int main(int argc, char **argv) {
             put_all(d);
         else if (what == "check")
             check_all(d);
+        else if (what == "checkpoints")
+            see_checkpoints(d);
         else {
             see_keys(d);
             see_values(d);

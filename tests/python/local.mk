@@ -19,7 +19,8 @@ EXTRA_DIST += tests/python/torch.t tests/python/test_torch.py tests/python/test_
   tests/bench/checkpoint.py tests/python/with-torch
 
 EXTRA_DIST += tests/python/near.t tests/python/test_near.py
-EXTRA_DIST += tests/python/copies.t tests/python/test_copies.py
+EXTRA_DIST += tests/python/window.t tests/python/test_window.py tests/python/copies.t \
+  tests/python/test_copies.py
 EXTRA_DIST += tests/python/sets.t tests/python/test_sets.py
 EXTRA_DIST += tests/python/locks.t tests/python/test_locks.py tests/python/test_barriers.py \
   tests/python/holders.py
@@ -33,7 +34,7 @@ EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hos
 if BUILD_PYTHON
 TESTS += tests/python/locks.t tests/python/atomic.t tests/python/near.t tests/python/freeze.t \
   tests/python/publish.t tests/python/readme.t tests/python/up.t tests/python/languages.t \
-  tests/python/cloud.t tests/python/copies.t
+  tests/python/cloud.t tests/python/window.t tests/python/copies.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import ddict
-from harness import DictTest, module_or_skip
+from harness import DictTest, Dictionary, module_or_skip
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 TYPES = ("|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f4", "<f8", "<c16")
@@ -58,8 +58,8 @@ class Languages(DictTest):
         self.assertEqual((done.returncode, done.stdout), (0, ""), " ".join(command))
         return program
 
-    def run_program(self, program, what):
-        env = dict(os.environ, **self.dictionary.environment())
+    def run_program(self, program, what, dictionary=None):
+        env = dict(os.environ, **(dictionary or self.dictionary).environment())
         done = subprocess.run([program, what], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=RUN_S)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout
@@ -115,6 +115,10 @@ class Languages(DictTest):
         program = self.cpp("g++")
         self.both_ways(program, ("deep", (2**64 - 1, b"z")))
         self.run_program(program, "self")
+
+    def test_checkpoints_in_cpp(self):
+        with Dictionary(managers=2, mem=64 << 20, more=["--working-set=2"]) as dictionary:
+            self.run_program(self.cpp("g++"), "checkpoints", dictionary)
 
     def test_cpp_of_clang(self):
         program = self.cpp("clang++")

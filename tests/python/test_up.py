@@ -136,6 +136,16 @@ class Up(UpTest):
         self.assertEqual(told - ours, {"help", "foreground", "asked"})
         self.assertEqual(ours - told, {"keep", "timeout"})
 
+    def test_working_sets(self):
+        with self.assertRaisesRegex(ValueError, "wait_for_keys=True goes with working_set=K"):
+            self.up(wait_for_keys=True)
+        with self.assertRaisesRegex(ddict.NoDictError, "--working-set=1,wait-for-writers: .* at least 2"):
+            self.up(working_set=1, wait_for_writers=True)
+        with self.up(working_set=3, wait_for_keys=True) as d:
+            self.assertEqual(d.working_set, 3)
+        with self.up() as d:
+            self.assertEqual(d.working_set, 0)
+
     def test_values_of_options(self):
         with tempfile.TemporaryDirectory() as folder:
             for i in "ab":

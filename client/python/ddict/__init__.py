@@ -33,12 +33,12 @@ from ._publish import Follower
 from ._queue import JoinableQueue, Queue
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
-                     RawKey, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes, NotIntError)
+                     RawKey, RetiredError, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes, NotIntError)
 from ._up import down
 
 __all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "Error", "FrozenError", "FullError", "Future", "GoneError",
-           "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError", "NoDictError", "NotIntError", "ProtocolError", "RawKey", "SealedError",
-           "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
+           "KeyLostError", "KeySizeError", "LostError", "Manager", "MapError", "NoDictError", "NotIntError", "ProtocolError", "RawKey",
+           "RetiredError", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "SyncError", "synchronize", "up"]
 __all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "Follower", "JoinableQueue", "KeyEvent", "Lock", "RLock", "Semaphore"]
@@ -376,25 +376,25 @@ class DDict(_ddict.Handle, MutableMapping):
             if type is None:  # else the block's own exception says more
                 raise
 
-    def put_many(self, pairs):
-        """put_many(pairs) -- store all pairs of a mapping or an iterable; their number
+    def put_many(self, pairs, *, persistent=False):
+        """put_many(pairs, *, persistent=False) -- store all pairs of a mapping or an iterable; their number
 
         The pairs travel together, which is several times faster than single puts. If a pair is refused, or cannot be pickled, the pairs gathered with it are
         stored nevertheless and the rest is not tried. The exception's .failed lists the keys that are not known to be stored; .unknown lists those of
-        them that were sent but not answered, so they may be stored now or later; .stored is the number of stored pairs.
+        them that were sent but not answered, so they may be stored now or later; .stored is the number of stored pairs. persistent: as pput().
         """
         if isinstance(pairs, Mapping):
             pairs = pairs.items()
         elif hasattr(pairs, "keys"):
             source = pairs
             pairs = ((key, source[key]) for key in source.keys())
-        return self._put_pairs(pairs)
+        return self._put_pairs(pairs, persistent)
 
     def update(self, other=(), /, **kwds):
         """update(other=(), /, **kwds) -- as dict.update(), many at a time"""
         self.put_many(other)
         if kwds:
-            self._put_pairs(kwds.items())
+            self._put_pairs(kwds.items(), False)
 
     def __ior__(self, other):
         self.update(other)
@@ -481,8 +481,9 @@ def synchronize(dictionaries):
     return _copies.synchronize(attach, dictionaries)
 
 
-def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=None, working_set=None, wait_for_keys=False, wait_for_writers=False, load=None, restore=None, save=None, spill=None, record=None, results=None,
-       chdir=None, transport=None, wire=None, mpi=None, site=None, local=False, jobid=None, step=None, start_timeout=None, drain_ms=None, srun=None, ddictd=None,
+def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=None, working_set=None, wait_for_keys=False,
+       wait_for_writers=False, load=None, restore=None, save=None, spill=None, record=None, results=None, chdir=None, transport=None,
+       wire=None, mpi=None, site=None, local=False, jobid=None, step=None, start_timeout=None, drain_ms=None, srun=None, ddictd=None,
        keep=False, timeout=None):
     """up(name=None, *, managers=None, mem=None, ..., keep=False, timeout=None) -- make a dictionary; a DDict that is attached to it
 

@@ -20,6 +20,8 @@ static struct {
     {DDICT_ESEALED, "ddict.SealedError",
      "The value is of a data set that can be read again: only the set can be replaced or removed.",
      NULL, NULL},
+    {DDICT_ERETIRED, "ddict.RetiredError",
+     "The checkpoint of the handle is older than those that the dictionary keeps.", NULL, NULL},
     {DDICT_EGONE, "ddict.GoneError", "The dictionary has ended.", NULL, NULL},
     {DDICT_EFROZEN, "ddict.FrozenError",
      "The dictionary is frozen: nothing can be written until unfreeze().", NULL, NULL},

@@ -198,6 +198,18 @@ static PyMethodDef handle_methods[] = {
      "Exactly one of several callers gets True."},
     {"put_existing", METHOD(mapping_put_existing), FAST,
      "put_existing($self, key, value, /)\n--\n\nStore only when key is present: True when stored."},
+    {"pput", METHOD(mapping_pput), FAST,
+     "pput($self, key, value, /)\n--\n\nStore as d[key] = value, persistently: with "
+     "wait_for_keys, the value holds at later checkpoints, too, until another one is stored."},
+    {"checkpoint", window_checkpoint, METH_NOARGS,
+     "checkpoint($self, /)\n--\n\nGo on to the next checkpoint, with this handle. Nobody is "
+     "asked: the first that stores something at it makes it."},
+    {"rollback", window_rollback, METH_NOARGS,
+     "rollback($self, /)\n--\n\nGo back to the checkpoint before, with this handle; from 0 to "
+     "0."},
+    {"sync_to_newest_checkpoint", window_sync, METH_NOARGS,
+     "sync_to_newest_checkpoint($self, /)\n--\n\nGo to the newest checkpoint that the dictionary "
+     "has, with this handle; its id."},
     {"add", METHOD(atomic_add), FASTKW,
      "add($self, key, delta=1)\n--\n\nAdd delta to the int of key and return the sum. An absent "
      "key counts as 0.\n\n"
@@ -220,7 +232,7 @@ static PyMethodDef handle_methods[] = {
      "default for those that are absent. All are "
      "asked for before the first answer is waited for."},
     {"_view_many", many_view, METH_O, NULL},
-    {"_put_pairs", many_put, METH_O, NULL},
+    {"_put_pairs", METHOD(many_put), FAST, NULL}, /* pairs, whether persistent */
     {"_reserve", place_new, METH_VARARGS, NULL},
     /* key, value, most, seconds or None -> whether there was room */
     {"_push", METHOD(queue_push), FAST, NULL},
@@ -282,6 +294,10 @@ static PyGetSetDef handle_getset[] = {
     {"attached", handle_attached, NULL, "False after detach()", NULL},
     {"is_frozen", freeze_is, NULL, "True between freeze() and unfreeze() of whichever process",
      NULL},
+    {"checkpoint_id", window_get_id, window_set_id,
+     "the checkpoint at which this handle stores and reads", NULL},
+    {"working_set", window_get_size, NULL,
+     "how many checkpoints the dictionary keeps; 0: it has none", NULL},
     {"info", info_get, NULL, "what the handle is attached to, as a dict", NULL},
     {"stats", stats_get, NULL,
      "the figures of every manager, as a list of dicts in order of manager_id", NULL},

@@ -219,6 +219,7 @@ struct batch {
     PyObject *obj[MANY_MAX]; /* the (key, value) tuples, which keep the data alive */
     size_t n, bytes;
     Py_ssize_t stored;
+    unsigned flags; /* DDICT_PERSISTENT or 0 */
     /* lists of keys; unknown: those of failed that may be stored nevertheless */
     PyObject *failed, *unknown;
     int code;       /* of the first pair that failed */
@@ -301,7 +302,7 @@ static int batch_put_alone(struct batch *b, struct value *v, PyObject *key, PyOb
 
     if (batch_flush(b) < 0 || key_encode(&k, key) < 0)
         return -1;
-    rc = handle_check(b->h) < 0 ? 1 : value_put(b->h, &k, v, 0);
+    rc = handle_check(b->h) < 0 ? 1 : value_put(b->h, &k, v, b->flags);
     key_clear(&k);
     if (rc == 0)
         b->stored++;
@@ -327,8 +328,10 @@ static int batch_add(struct batch *b, PyObject *pair) {
         value_clear(v);
         return -1;
     }
-    b->pair[b->n] = (struct ddict_pair){
-        .klen = klen, .val = v->iov[0].iov_base, .vlen = v->len, .flags = DDICT_TAG(v->tag)};
+    b->pair[b->n] = (struct ddict_pair){.klen = klen,
+                                        .val = v->iov[0].iov_base,
+                                        .vlen = v->len,
+                                        .flags = DDICT_TAG(v->tag) | b->flags};
     b->obj[b->n++] = Py_NewRef(pair);
     b->bytes += v->len + klen;
     return b->n == MANY_MAX || b->bytes >= MANY_BYTES ? batch_flush(b) : 0;
@@ -386,15 +389,19 @@ static PyObject *batch_result(struct batch *b) {
     return NULL;
 }
 
-/* _put_pairs(iterable): the number of stored pairs. Stops after a batch with a refused pair. */
-PyObject *many_put(PyObject *self, PyObject *pairs) {
-    PyObject *it = PyObject_GetIter(pairs), *item, *bad = NULL, *result = NULL;
+/* _put_pairs(iterable, persistent): the number of stored pairs. Stops after a batch with a refused
+ * pair. */
+PyObject *many_put(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    int persistent = args_count("_put_pairs", n, 2, 2) < 0 ? -1 : PyObject_IsTrue(args[1]);
+    PyObject *it = persistent < 0 ? NULL : PyObject_GetIter(args[0]), *item, *bad = NULL,
+             *result = NULL;
     struct batch *b = it ? PyMem_Calloc(1, sizeof *b) : NULL;
     Py_ssize_t at = 0;
     int rc = 0;
 
     if (b) {
         b->h = (struct handle *)self;
+        b->flags = persistent ? DDICT_PERSISTENT : 0;
         b->failed = PyList_New(0);
         b->unknown = PyList_New(0);
     } else if (it) {

@@ -122,8 +122,9 @@ static int put(struct handle *h, PyObject *key, PyObject *value, unsigned flags)
     if (key_encode(&k, key) < 0)
         return 1;
     if (value_encode(&v, value) == 0) {
-        /* without flags it waits for nothing */
-        if (handle_check(h) == 0 && (flags == 0 || refill_wait(h, &k) == 0))
+        /* without a condition it waits for nothing */
+        if (handle_check(h) == 0 &&
+            ((flags & (DDICT_NEW | DDICT_EXISTING)) == 0 || refill_wait(h, &k) == 0))
             rc = handle_check(h) < 0 ? 1 : value_put(h, &k, &v, flags);
         value_clear(&v);
     }
@@ -358,6 +359,17 @@ PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_t n) {
 
 PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     return put_if("put_existing", self, args, n, DDICT_EXISTING, DDICT_ENOKEY);
+}
+
+PyObject *mapping_pput(PyObject *self, PyObject *const *args, Py_ssize_t n) {
+    int rc;
+
+    if (args_count("pput", n, 2, 2) < 0)
+        return NULL;
+    rc = put((struct handle *)self, args[0], args[1], DDICT_PERSISTENT);
+    if (rc != 0)
+        return rc < 0 ? error_raise(rc, args[0]) : NULL;
+    Py_RETURN_NONE;
 }
 
 PyObject *mapping_clear(PyObject *self, PyObject *unused) {

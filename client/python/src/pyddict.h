@@ -256,6 +256,7 @@ LOCAL PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n,
 LOCAL PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *mapping_pput(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_clear(PyObject *self, PyObject *unused);
 LOCAL PyObject *mapping_owner(PyObject *self, PyObject *key);
 LOCAL PyObject *freeze_freeze(PyObject *self, PyObject *unused);
@@ -266,7 +267,7 @@ LOCAL int value_put(struct handle *h, const struct key *k, const struct value *v
 
 LOCAL PyObject *many_get(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 LOCAL PyObject *many_view(PyObject *self, PyObject *keys);
-LOCAL PyObject *many_put(PyObject *self, PyObject *pairs);
+LOCAL PyObject *many_put(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *many_gather(PyObject *self, PyObject *const *args, Py_ssize_t n);
 /* Ask for n keys. Then every want whose status is 0 holds a view that is to be released. */
 LOCAL int wants_ask(struct handle *h, PyObject *const *objs, Py_ssize_t n, struct ddict_want *w);
@@ -282,6 +283,14 @@ LOCAL PyObject *atomic_version(PyObject *self, PyObject *key);
 LOCAL PyObject *atomic_put_if(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *atomic_is(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *atomic_wait(PyObject *self, PyObject *const *args, Py_ssize_t n);
+
+/* window.c */
+LOCAL PyObject *window_checkpoint(PyObject *self, PyObject *unused);
+LOCAL PyObject *window_rollback(PyObject *self, PyObject *unused);
+LOCAL PyObject *window_sync(PyObject *self, PyObject *unused);
+LOCAL PyObject *window_get_id(PyObject *self, void *unused);
+LOCAL int window_set_id(PyObject *self, PyObject *value, void *unused);
+LOCAL PyObject *window_get_size(PyObject *self, void *unused);
 
 /* queue.c */
 LOCAL PyObject *queue_push(PyObject *self, PyObject *const *args, Py_ssize_t n);
