@@ -12,10 +12,12 @@ tests_history_ddictd_mutant_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=store_open,--wrap
   -Wl,--wrap=store_queue_push,--wrap=freeze_init,--wrap=freeze_take,--wrap=flight_send \
   -Wl,--wrap=results_enter,--wrap=flights_commit
 tests_history_ddictd_mutant_LDADD = $(ddictd_OBJECTS) $(ddictd_LDADD)
-HISTORY_TESTS = tests/history/checker.py tests/history/history.py tests/history/mutants.py
+HISTORY_TESTS = tests/history/checker.py tests/history/history.py tests/history/mutants.py \
+  tests/history/windows.py
 dist_check_SCRIPTS += $(HISTORY_TESTS)
 TESTS += $(HISTORY_TESTS)
-EXTRA_DIST += tests/history/linear.py tests/history/badlink.py
+EXTRA_DIST += tests/history/linear.py tests/history/badlink.py tests/history/window_model.py \
+  tests/history/window_worker.py
 
 # A long one, with all nemeses; HISTORY_KILLS: so many kills of managers and clients instead; HISTORY_LOSSES: so many losses of nodes.
 HISTORY_SECONDS = 600
@@ -25,4 +27,8 @@ HISTORY_LOSSES = 0
 history: ddictd tests/local/probe tests/history/worker
 	HISTORY_SECONDS=$(HISTORY_SECONDS) HISTORY_KILLS=$(HISTORY_KILLS) HISTORY_REPLICAS=$(HISTORY_REPLICAS) HISTORY_LOSSES=$(HISTORY_LOSSES) \
 	  $(srcdir)/tests/history/history.py
-.PHONY: history
+# So many runs of 72 calls on working sets.
+WINDOW_RUNS = 10000
+windows: ddictd tests/local/probe
+	WINDOW_RUNS=$(WINDOW_RUNS) $(srcdir)/tests/history/windows.py
+.PHONY: history windows

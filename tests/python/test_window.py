@@ -71,7 +71,13 @@ class WindowTest(unittest.TestCase):
     def test_persistent_puts(self):
         d = self.d
         self.assertIsNone(d.pput("a", 1))
-        self.assertEqual(d["a"], 1)
+        self.assertEqual(d.put_many({"b": 2, "c": 3}, persistent=True), 2)
+        self.assertEqual([d[key] for key in "abc"], [1, 2, 3])
+        d.checkpoint()
+        d["d"] = 4
+        self.assertEqual((len(d), sorted(d), sorted(d.values())), (4, ["a", "b", "c", "d"], [1, 2, 3, 4]))
+        d.rollback()
+        self.assertEqual((len(d), d.get_many(list("abcd"))), (3, [1, 2, 3, None]))
 
     def test_a_forked_child_is_where_its_parent_was(self):
         self.d.checkpoint_id = 1
@@ -94,9 +100,10 @@ class WaitTest(WindowTest):
     def test_persistent_puts(self):
         d = self.d
         d.pput("a", 1)
-        d["c"] = 3
+        d.put_many([("b", 2)], persistent=True)
+        d.put_many([("c", 3)])
         d.checkpoint()
-        self.assertEqual(d["a"], 1)
+        self.assertEqual((d["a"], d["b"]), (1, 2))
         with self.assertRaises(ddict.TimeoutError):
             d.view("c", timeout=0.1)
         d["c"] = 4
