@@ -8,6 +8,7 @@ meanwhile. window_model.py, the rules in plain Python, then says whether some or
     WINDOW_SEED=N                                  draw the same calls, though not the same moments
     WINDOW_SIZE=K                                  one size of the working set alone
 """
+import ctypes
 import json
 import mmap
 import os
@@ -63,6 +64,7 @@ class Process:
         if self.pid == 0:
             code = 1
             try:
+                ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: others have our pipes, too
                 os.environ.update(DDICT_NAME=d.name, DDICT_NODE=d.node_name(node))
                 with open(requests) as requests, open(answers, "w") as answers:
                     window_worker.serve(self.memory, requests, answers, seconds)
