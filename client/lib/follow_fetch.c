@@ -108,13 +108,16 @@ static int fetch_here(struct pub_call *c, const struct pub_entry *e, struct pub_
     ddict_abort(&p);
     if (rc < 0)
         return rc;
+    /* before the node is said to have it: from then on it may be removed */
+    if ((rc = view_whole(c, e, PUB_WHOLE, v, 0)) < 0)
+        return key_is_absent(rc) ? -EAGAIN : rc;
     struct pub_held be = *mine;
     be.state = f.up_was_clean ? PUB_HAS_CLEAN : PUB_HAS;
     if ((rc = pub_held_set(c, c->home, mine, &be)) == 0)
         *mine = be;
-    if (rc < 0)
-        return rc;
-    return view_whole(c, e, PUB_WHOLE, v, 0);
+    else
+        ddict_release(v);
+    return rc;
 }
 
 /* If it became old meanwhile, nobody else removes it: whoever looked saw that it is fetched. */
