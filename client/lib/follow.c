@@ -35,6 +35,8 @@ static int take(struct pub_call *c, struct pub_look *l, struct ddict_view *v) {
         take_inline(l, v);
     else
         rc = pub_fetch(c, &l->e[0], v);
+    if (key_is_absent(rc) || rc == DDICT_ECHANGED) /* somebody was in between */
+        rc = -EAGAIN;
     if (rc == 0)
         v->version = l->e[0].version;
     return rc;
@@ -53,7 +55,9 @@ static int take_newest(struct pub_call *c, struct pub_look *l, struct ddict_view
             break;
         if (l->e[0].version == 0)
             rc = DDICT_ENOKEY;
-        else if (pub_same(&was, &l->e[0].uid) && ++lost > 2)
+        else if (!pub_same(&was, &l->e[0].uid))
+            lost = 0;
+        else if (++lost > 5)
             rc = dd_error(DDICT_EKEYLOST, "what is published under this name is lost");
         if (rc < 0)
             break;

@@ -263,7 +263,7 @@ int pub_held_set(struct pub_call *c, unsigned node, const struct pub_held *was,
         rc = n == 0 ? ddict_del_if(c->d, key, klen, version, c->s->timeout_ms)
                     : ddict_put_if(c->d, key, klen, all, n * sizeof *all, 0, version, NULL,
                                    c->s->timeout_ms);
-    } while (rc == DDICT_ECHANGED); /* each time somebody else has come on */
+    } while (rc == DDICT_ECHANGED || rc == DDICT_ENOKEY); /* each time somebody else has come on */
     free(key);
     return rc;
 }

@@ -158,8 +158,11 @@ static pid_t follower(int node, size_t len, uint64_t last) {
     if (ddict_follow_open(d[node], "w", 1, &f, WAIT) < 0)
         _exit(1);
     while (version < last) {
-        if (ddict_follow_next(f, &v, &version, WAIT) != 1)
+        int rc = ddict_follow_next(f, &v, &version, WAIT);
+        if (rc != 1) {
+            fprintf(stderr, "next on node %d: %d %s\n", node, rc, ddict_errmsg());
             _exit(2);
+        }
         uint64_t seed = 0;
         memcpy(&seed, (const char *)v.data + 8, 8); /* which of all seeds it is */
         bool found = false;
