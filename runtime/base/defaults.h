@@ -434,7 +434,8 @@
 /* a proxy connects so many times in a row to an owner that dies or breaks off before it has answered
  * a request to its end, or more of a value has come, and asks it again; more than --restarts may be */
 #define DD_PEER_TRIES 20
-/* between two of these, but for the first; and before more values in pieces are sent again */
+/* between two of these, but for the first; and for each of them before more values in pieces are sent
+ * again */
 #define DD_PEER_TRY_MS 100
 /* places for results of changes, of each proxy: when so many changes are under way more of them are
  * not asked again */

@@ -171,14 +171,16 @@ static void peer_retry_later(struct peer *p, int code) {
 }
 
 /* Values in pieces that were lost in vain go slowly: the owner says of each how much it has, before any
- * other answer, and a connection that ends soon might bring nothing else. */
+ * other answer, and a connection that ends soon might bring nothing else. The more often that was so, the
+ * longer: a client that is slow needs the time to send of its value what the owner has not got. */
 static int peer_send_again(struct peer *p) {
     struct manager *m = p->m;
     int e = p->again ? peers_use->again(m, p, p->pace) : 0;
     if (e < 0 || !p->again)
         return e;
     p->pace *= 2;
-    if (timer_after(&m->timers, &p->retry, DD_PEER_TRY_MS * 1000000ull) == 0)
+    unsigned times = p->vain < DD_PEER_TRIES ? p->vain : DD_PEER_TRIES;
+    if (timer_after(&m->timers, &p->retry, times * DD_PEER_TRY_MS * 1000000ull) == 0)
         return 0;
     return peers_use->again(m, p, UINT_MAX);
 }

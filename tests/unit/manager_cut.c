@@ -31,6 +31,24 @@ START_TEST(values_that_were_lost_in_vain_go_again_one_by_one) {
 }
 END_TEST
 
+/* A slow client has the more time to send of its value, before others' take the connection. */
+START_TEST(the_more_were_lost_in_vain_the_longer_the_others_wait) {
+    enum { LOSSES = 10 };
+    for (uint64_t id = 1; id <= 2; id++)
+        value_begin(id);
+    UNTIL(first.asked == 2);
+    owner_break(&first);
+    UNTIL(first.asked == 4);
+    for (unsigned i = 1; i < LOSSES; i++) {
+        owner_break(&first);
+        UNTIL(first.asked == 4 + i);
+    }
+    turns_for(2 * DD_PEER_TRY_MS);
+    ck_assert_uint_eq(first.asked, 4 + LOSSES - 1);
+    UNTIL(first.asked == 4 + LOSSES);
+}
+END_TEST
+
 START_TEST(a_value_is_given_up_only_where_nothing_more_of_it_comes) {
     unsigned asked = 0;
     setup.survives = false;
@@ -85,5 +103,6 @@ START_TEST(who_is_gone_is_dead_when_the_owner_has_nothing_of_him) {
 END_TEST
 
 UNIT_MAIN_WITH("manager_cut", before, after, values_that_were_lost_in_vain_go_again_one_by_one,
+               the_more_were_lost_in_vain_the_longer_the_others_wait,
                a_value_is_given_up_only_where_nothing_more_of_it_comes,
                who_is_gone_is_dead_when_the_owner_has_nothing_of_him)
