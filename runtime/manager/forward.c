@@ -148,8 +148,11 @@ static int forward_try(struct requester *a, const struct msg *req, const uint8_t
     struct peer *p = leader ? NULL : peer_get(m, to, &e);
     /* until those that were under way are sent again; with --replicas until it can be reached */
     if (!leader && !p && forwards_return(m) && !peer_is_gone(m, to) &&
-        (e == DDICT_ELOST || (m->setup->survives && e != -ENOMEM)))
+        (e == DDICT_ELOST || (m->setup->survives && e != -ENOMEM))) {
+        if (forward_put_awaits(a, to)) /* its pieces may be behind this in the lane */
+            peer_hurry(m, to);
         return TAKE_STALL;
+    }
     if (!leader && !p)
         return forward_refuse(a, req, e, dd_strerror(e));
     unsigned via = p ? forward_route(m, p, req, hash) : 0;

@@ -23,6 +23,14 @@ bool forward_put_takes(const struct forward *f) {
     return f->state == FORWARD_PUTS;
 }
 
+bool forward_put_awaits(const struct requester *a, uint32_t owner) {
+    const struct forward *f = a->forwards;
+    while (f && (f->from != owner || !f->again_ns || !put_streams(&f->req) ||
+                 (f->state != FORWARD_REWINDS && f->state != FORWARD_PUTS)))
+        f = f->a_next;
+    return f;
+}
+
 bool forward_put_full(const struct forward *f) {
     return peer_full(f->peer, f->via);
 }

@@ -13,6 +13,8 @@ void forward_put_last(struct forward *f, bool newest);
 /* A later life knows it again: the pieces that its lane still has are dropped. */
 void forward_put_resume(struct forward *f);
 /* Pieces are sent on now; else the owner will say from where on, and they are dropped. */
+/* The owner has been asked again for a put of this requester, and pieces of its value are to come. */
+bool forward_put_awaits(const struct requester *a, uint32_t owner);
 bool forward_put_takes(const struct forward *f);
 /* The connection to the owner has no room for a piece now. */
 bool forward_put_full(const struct forward *f);

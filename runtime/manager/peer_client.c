@@ -368,10 +368,22 @@ void peer_advances(struct peer *p) {
     p->advances = true;
 }
 
-void peer_answered(struct peer *p) {
-    peer_advances(p);
+static void peer_soon(struct peer *p) {
     if (p->again && p->n > 0 && !p->down && p->retry.pos)
         timer_after(&p->m->timers, &p->retry, 0);
+}
+
+void peer_answered(struct peer *p) {
+    peer_advances(p);
+    peer_soon(p);
+}
+
+void peer_hurry(struct manager *m, uint32_t id) {
+    struct peer *p = m->peers[id];
+    if (!p || !p->again || p->pace == UINT_MAX)
+        return;
+    p->pace = UINT_MAX;
+    peer_soon(p);
 }
 
 bool peer_stuck(struct manager *m, uint32_t id) {

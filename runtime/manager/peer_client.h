@@ -51,6 +51,8 @@ unsigned peer_via(struct peer *p); /* which to use for a large value */
 /* Large values are under way: open the connections for them. */
 void peer_more(struct peer *p);
 bool peer_full(struct peer *p, unsigned via);
+/* What is still in peer_again(), and not for want of a connection, is sent now. */
+void peer_hurry(struct manager *m, uint32_t id);
 bool peer_stuck(struct manager *m, uint32_t id); /* it has open requests, and shows no progress */
 /* a request is about to be sent: progress is expected from now on */
 void peer_asked(struct peer *p);

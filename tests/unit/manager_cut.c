@@ -49,6 +49,26 @@ START_TEST(the_more_were_lost_in_vain_the_longer_the_others_wait) {
 }
 END_TEST
 
+/* What a client sends of its value stands behind its other requests, which wait for all that is asked again. */
+START_TEST(a_value_is_not_kept_back_by_what_its_client_asks_meanwhile) {
+    enum { LOSSES = DD_PEER_TRIES };
+    for (uint64_t id = 1; id <= 2; id++)
+        value_begin(id);
+    UNTIL(first.asked == 2);
+    owner_break(&first);
+    UNTIL(first.asked == 4);
+    for (unsigned i = 1; i < LOSSES; i++) {
+        owner_break(&first);
+        UNTIL(first.asked == 4 + i);
+    }
+    uint64_t began_ms = clock_ms();
+    value_begin(3);
+    UNTIL(first.asked == 4 + LOSSES + 1);
+    ck_assert_uint_lt(clock_ms() - began_ms, LOSSES * DD_PEER_TRY_MS * 3 / 4);
+    ck_assert(!(first.last.flags & MSGF_AGAIN));
+}
+END_TEST
+
 START_TEST(a_value_is_given_up_only_where_nothing_more_of_it_comes) {
     unsigned asked = 0;
     setup.survives = false;
@@ -104,5 +124,6 @@ END_TEST
 
 UNIT_MAIN_WITH("manager_cut", before, after, values_that_were_lost_in_vain_go_again_one_by_one,
                the_more_were_lost_in_vain_the_longer_the_others_wait,
+               a_value_is_not_kept_back_by_what_its_client_asks_meanwhile,
                a_value_is_given_up_only_where_nothing_more_of_it_comes,
                who_is_gone_is_dead_when_the_owner_has_nothing_of_him)
