@@ -973,6 +973,62 @@ DDICT_API int ddict_up_cancel(ddict_start_t *s);
  */
 DDICT_API int ddict_down(const char *name, int timeout_ms);
 
+/* --- states on disk, by number --- */
+
+/*
+ * A dictionary that was started with a folder for them (--ddict-persist=DIR, --persist=DIR) can be
+ * saved there and taken back. State N is the folder DIR/N in the form of `ddict save`, which any
+ * dictionary can restore: all keys but those of who holds locks and the like. It gets this name when
+ * it is complete: what a death leaves half written has another name, and the next save removes it.
+ * DIR is on storage that all nodes share, and for one dictionary at a time.
+ *
+ * The work is done by the command `ddict` on all nodes, as a child of this process meanwhile (see
+ * ddict_up()). timeout_ms -1: as long as it takes; when the time is over the command is ended.
+ * One save or restore of a dictionary is done at a time, and others wait; that of a process that
+ * died is nobody's.
+ */
+struct ddict_persistence {
+    char dir[2048];
+    uint64_t freq; /* checkpoints whose id is a multiple are saved when they are retired; 0: none */
+    uint64_t count; /* of the states so many stay, those of the highest numbers; 0: all */
+    int read_only;  /* 1: the dictionary is frozen, but for ddict_restore() and ddict_advance() */
+};
+/* What the dictionary was started with. -EINVAL: it has no such folder. Asks nobody. */
+DDICT_API int ddict_get_persistence(ddict_t *d, struct ddict_persistence *out);
+/*
+ * Save all keys as state 0; _as: as state id. Each value is saved as of the moment it is read: a
+ * state of one moment needs that nobody puts meanwhile. A state of that number is replaced once the
+ * new one is complete. A failure (a full disk, a folder that cannot be written: -EIO with the
+ * sentence) leaves DIR as it was. DDICT_EFROZEN: the dictionary is read-only.
+ */
+DDICT_API int ddict_persist(ddict_t *d, int timeout_ms);
+DDICT_API int ddict_persist_as(ddict_t *d, uint64_t id, int timeout_ms);
+/* The numbers of the complete states, ascending, in a malloc'ed array that the caller frees. Returns
+ * how many they are, or a negative code. */
+DDICT_API ssize_t ddict_persisted_ids(ddict_t *d, uint64_t **ids, int timeout_ms);
+/*
+ * Give the dictionary exactly that state: what it has is removed and what was saved is put, with all
+ * checked before anything is removed. Who reads meanwhile finds a part of it. States with higher
+ * numbers are removed then, unless the dictionary is read-only: they are of a future that does not
+ * come. -ENOENT: there is no such state. Killed in between the dictionary has a part of the state;
+ * a restore gives it the whole.
+ */
+DDICT_API int ddict_restore(ddict_t *d, uint64_t id, int timeout_ms);
+/* Of a read-only dictionary: restore the next state, which is the present one's number + freq, or
+ * without freq the next that is there; the first one if none was restored. -ENOENT: there is none
+ * any more, and nothing has changed. -EINVAL: the dictionary is not read-only. */
+DDICT_API int ddict_advance(ddict_t *d, int timeout_ms);
+
+/* The same in parts, behind the program. wait: -ETIMEDOUT: not yet, call it again; with every other
+ * result s is gone. cancel ends the command and undoes a save; s is gone. One thread at a time, and
+ * not in a forked child. */
+typedef struct ddict_state ddict_state_t;
+DDICT_API int ddict_persist_begin(ddict_t *d, uint64_t id, ddict_state_t **s);
+DDICT_API int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **s);
+DDICT_API int ddict_advance_begin(ddict_t *d, ddict_state_t **s);
+DDICT_API int ddict_state_wait(ddict_state_t *s, int timeout_ms);
+DDICT_API int ddict_state_cancel(ddict_state_t *s);
+
 /* --- errors and version --- */
 
 DDICT_API const char *ddict_strerror(int code); /* what a code means; static text */

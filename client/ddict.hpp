@@ -353,6 +353,26 @@ class Dict {
     bool is_frozen() const {
         return detail::check(ddict_is_frozen(d_.get())) == 1;
     }
+    /* --- states on disk, by number: of a dictionary that was started with a folder for them --- */
+
+    void persist(Milliseconds timeout = default_timeout) {
+        detail::check(ddict_persist(d_.get(), detail::ms_of(timeout)));
+    }
+    void persist_as(std::uint64_t id, Milliseconds timeout = default_timeout) {
+        detail::check(ddict_persist_as(d_.get(), id, detail::ms_of(timeout)));
+    }
+    void restore(std::uint64_t id, Milliseconds timeout = default_timeout) {
+        detail::check(ddict_restore(d_.get(), id, detail::ms_of(timeout)));
+    }
+    void advance(Milliseconds timeout = default_timeout) {
+        detail::check(ddict_advance(d_.get(), detail::ms_of(timeout)));
+    }
+    std::vector<std::uint64_t> persisted_ids() const {
+        std::uint64_t *ids = nullptr;
+        auto n = detail::check(ddict_persisted_ids(d_.get(), &ids, ms_));
+        std::unique_ptr<std::uint64_t, decltype(&std::free)> own(ids, std::free);
+        return {ids, ids + n};
+    }
     /* For calls of ddict.h that this class has not: it stays this object's. */
     ddict_t *handle() const noexcept {
         return d_.get();

@@ -10,9 +10,10 @@ dist_man_MANS += doc/man/ddict-add.1 doc/man/ddict-append.1 doc/man/ddict-bench.
   doc/man/ddict-socket.1 doc/man/ddict-stats.1 doc/man/ddict-up.1 doc/man/ddict-watch.1
 dist_man_MANS += doc/man/ddict-copy.1
 dist_man_MANS += doc/man/ddict_alive.3 doc/man/ddict_add.3 doc/man/ddict_async.3 \
-  doc/man/ddict_attach.3 doc/man/ddict_up.3 doc/man/ddict_checkpoint.3 doc/man/ddict_del.3 doc/man/ddict_freeze.3 \
-  doc/man/ddict_get.3 doc/man/ddict_iter_open.3 doc/man/ddict_key_str.3 doc/man/ddict_push.3 \
-  doc/man/ddict_publish.3 doc/man/ddict_put.3 doc/man/ddict_put_array.3 doc/man/ddict_reserve.3 doc/man/ddict_stats.3 \
+  doc/man/ddict_attach.3 doc/man/ddict_up.3 doc/man/ddict_checkpoint.3 doc/man/ddict_del.3 \
+  doc/man/ddict_freeze.3 doc/man/ddict_get.3 doc/man/ddict_iter_open.3 doc/man/ddict_key_str.3 \
+  doc/man/ddict_persist.3 doc/man/ddict_push.3 doc/man/ddict_publish.3 doc/man/ddict_put.3 \
+  doc/man/ddict_put_array.3 doc/man/ddict_reserve.3 doc/man/ddict_stats.3 \
   doc/man/ddict_strerror.3 \
   doc/man/ddict_subscribe.3
 if BUILD_SPANK

@@ -78,6 +78,12 @@ static void child_start(enum scope scope, const char *name, uint32_t job, uint32
     up_spawn(&args, environ, 0);
 }
 
+static int is_asked(enum scope scope, enum option_id o) {
+    const char *value = options_of(scope)->value[o];
+
+    return value && strcmp(value, "none") != 0;
+}
+
 static void dictionary_start(enum scope scope, const char *name, uint32_t job, uint32_t step,
                              int ac, char **av) {
     unsigned n = scope == SCOPE_STEP ? options_components() : 0, i;
@@ -85,10 +91,12 @@ static void dictionary_start(enum scope scope, const char *name, uint32_t job, u
     const char *why;
     struct settings site;
 
-    if (n > 1 && options_of(scope)->value[OPT_SAVE] &&
-        strcmp(options_of(scope)->value[OPT_SAVE], "none") != 0) {
-        give_up(name, "--ddict-save with --ddict-scope=component: all would save into the same "
-                      "folder; use `ddict save` in a task of each");
+    if (n > 1 && (is_asked(scope, OPT_SAVE) || is_asked(scope, OPT_PERSIST))) {
+        snprintf(text, sizeof text,
+                 "%s with --ddict-scope=component: all would save into the same folder; use `ddict "
+                 "save` in a task of each",
+                 option_rows[is_asked(scope, OPT_SAVE) ? OPT_SAVE : OPT_PERSIST].of_srun);
+        give_up(name, text);
         return;
     }
     if (site_collect(&site, ac, av, text, sizeof text) < 0) {

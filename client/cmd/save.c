@@ -17,6 +17,7 @@
 #include <save/files.h>
 #include <save/manifest.h>
 #include <save/once.h>
+#include <save/persist.h>
 #include <save/progress.h>
 #include <save/restore.h>
 #include <save/save.h>
@@ -38,6 +39,7 @@ static const char save_usage[] =
     "  -p, --prefix=P       only str keys that begin with P\n"
     "      --files          each value in a file of its own below PATH, named by its\n"
     "                       key; the same command goes on where it stopped\n"
+    "      --persist=N      as state N of the dictionary: PATH is --ddict-persist's DIR/N\n"
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
 static const char restore_usage[] =
@@ -47,11 +49,17 @@ static const char restore_usage[] =
     "  -p, --prefix=P       only str keys that begin with P\n"
     "      --keep           keep the values of keys that are there already\n"
     "      --no-pickles     leave pickles out: reading one runs the code in it\n"
+    "      --persist=N      state N of the dictionary, and nothing but it: all else is\n"
+    "                       removed, and so are the states after it\n"
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
 
 #define DONE "ddict-done " /* a worker's last line to the front begins so */
 #define SAID "ddict-said " /* and its other messages so */
+/* A restore of a state into a dictionary that has something: all workers check what they will put,
+ * then all remove what is there, and then they put. */
+#define PASS_VERIFY "verify"
+#define PASS_CLEAR  "clear"
 
 struct line {
     bool restore, files, json, quiet, keep, no_pickles;
@@ -62,6 +70,9 @@ struct line {
     bool report, once;
     /* worker: this process is a worker of the save with this id */
     const char *prefix, *path, *worker;
+    const char *persist; /* number of the state; NULL: PATH is ours */
+    uint64_t persist_id;
+    const char *pass; /* of a restore of a state; NULL: the last, which puts */
     const char *usage;
 };
 
@@ -118,6 +129,12 @@ static int option_take(struct line *l, int c) {
     case 'l':
         l->loaded = true;
         return 0;
+    case 'i':
+        l->persist = optarg;
+        return 0;
+    case 'x':
+        l->pass = optarg;
+        return 0;
     default:
         return EXIT_USAGE;
     }
@@ -127,17 +144,27 @@ static const char *line_verb(const struct line *l) {
     return l->restore ? "restore" : "save";
 }
 
+/* Set once a restore of a state has removed what was there. */
+static bool cleared;
+#define CLEARED cleared ? "; the dictionary has only a part of the state now" : ""
+
 static void report_error(const char *sentence, int code) {
-    cmd_json_print(json_pack("{s:s,s:i}", "error", sentence, "code", code));
+    char text[1200];
+    snprintf(text, sizeof text, "%s%s", sentence, CLEARED);
+    cmd_json_print(json_pack("{s:s,s:i}", "error", text, "code", code));
+}
+
+static int save_failed_by(const char *sentence, int code) {
+    progress_clear();
+    if (reports)
+        report_error(sentence, signal_seen != 0 ? -ECANCELED : code);
+    else
+        verb_say("%s%s", sentence, CLEARED);
+    return EXIT_FAILED;
 }
 
 static int save_failed(const char *sentence) {
-    progress_clear();
-    if (reports)
-        report_error(sentence, signal_seen != 0 ? -ECANCELED : -EIO);
-    else
-        verb_say("%s", sentence);
-    return EXIT_FAILED;
+    return save_failed_by(sentence, -EIO);
 }
 
 /* --- a worker, or the only process --- */
@@ -172,6 +199,10 @@ static int fit_check(uint64_t bytes) {
         run.folder, size_format(a, sizeof a, bytes), size_format(b, sizeof b, room));
 }
 
+static bool is_pass(const struct line *l, const char *pass) {
+    return l->pass && strcmp(l->pass, pass) == 0;
+}
+
 /* 0, or negative with the sentence set. */
 static int line_work(struct line *l) {
     uint64_t items, bytes = 0;
@@ -188,6 +219,7 @@ static int line_work(struct line *l) {
                 -errno, "%s: %s, on node %s; the folder has to be on storage that all nodes share",
                 run.folder, strerror(errno), run.info.node);
     }
+    run.verify = is_pass(l, PASS_VERIFY);
     if (l->restore)
         rc = (rc = manifest_read(&run, &items, &bytes)) < 0 ? rc : fit_check(bytes);
     if (rc < 0)
@@ -201,7 +233,10 @@ static int line_work(struct line *l) {
     progress_begin(bytes, !l->quiet && !l->worker, line_verb(l));
     ticking = 1;
     bool ticks = (l->worker || !l->quiet) && pthread_create(&tick, NULL, ticker_run, l) == 0;
-    rc = l->restore ? restore_parts(&run) : l->files ? save_files(&run) : save_parts(&run);
+    rc = is_pass(l, PASS_CLEAR) ? persist_clear(&run)
+         : l->restore           ? restore_parts(&run)
+         : l->files             ? save_files(&run)
+                                : save_parts(&run);
     int looked = l->restore || rc < 0 ? 0 : save_look_lost(&run, 0);
     if (ticks) {
         __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
@@ -295,6 +330,8 @@ static int line_spread(const struct line *l) {
         argv[k++] = "--no-pickles";
     if (l->once)
         argv[k++] = "--once";
+    if (l->pass)
+        argv[k++] = "--pass", argv[k++] = l->pass;
     if (l->quiet)
         argv[k++] = "--quiet";
     if (name && *name != 0)
@@ -368,7 +405,7 @@ static int aside_make(const struct line *l, char *aside, size_t cap) {
         return mkdir(run.folder, 0777) < 0 && errno != EEXIST
                    ? dd_error(-errno, "cannot make %s: %s", run.folder, strerror(errno))
                    : 0;
-    if (lstat(run.folder, &st) == 0)
+    if (!l->persist && lstat(run.folder, &st) == 0)
         return dd_error(-EEXIST, "%s is there already; a save is not written over another one",
                         run.folder);
     int n = snprintf(aside, cap, "%s.part-", run.folder);
@@ -426,13 +463,63 @@ static int front_look_lost(const struct line *l) {
     return rc < 0 ? rc : lost;
 }
 
+static void figures_reset(void) {
+    run.items = run.bytes = run.same = run.already = run.claimed = 0;
+    workers_done = 0;
+}
+
+/* 0 or the exit code + 1. */
+static int exact_prepare(struct line *l, bool alone) {
+    static const char *const passes[] = {PASS_VERIFY, PASS_CLEAR};
+    int rc = persist_is_empty(&run), code = 0;
+    if (rc < 0)
+        return save_failed(dd_errmsg()) + 1;
+    for (unsigned i = 0; rc == 0 && code == 0 && i < 2; i++) {
+        l->pass = passes[i];
+        cleared = i == 1;
+        code = front_run(l, alone);
+        figures_reset();
+    }
+    l->pass = NULL;
+    return code;
+}
+
+static int line_run_state(struct line *l) {
+    char aside[PATH_MAX + 16];
+    struct persist p;
+    uint64_t began = clock_ns();
+    int rc = ddict_attach(&run.d, cmd_name(), -1);
+    if (rc == 0)
+        rc = ddict_get_info(run.d, &run.info);
+    if (rc < 0)
+        return save_failed(ddict_errmsg());
+    int lost = front_look_lost(l);
+    if (lost < 0 || (rc = persist_begin(&p, &run, l->persist_id, l->restore)) < 0)
+        return save_failed_by(dd_errmsg(), lost < 0 ? -EIO : rc);
+    l->path = run.folder = p.path;
+    int code = aside_make(l, aside, sizeof aside) < 0 ? save_failed(dd_errmsg()) + 1 : 0;
+    bool alone = run.info.nodes == 1 || lost;
+    if (code == 0 && *aside != 0)
+        run.folder = aside;
+    if (code == 0 && l->restore)
+        code = exact_prepare(l, alone);
+    if (code == 0)
+        code = front_run(l, alone);
+    if (code == 0 && (l->restore                       ? persist_restored(&p, &run)
+                      : manifest_write(&run, NULL) < 0 ? -1
+                                                       : persist_name(&p, &run, aside)) < 0)
+        code = save_failed(dd_errmsg()) + 1;
+    if (code != 0 && *aside != 0)
+        folder_remove(aside);
+    persist_end(&p, &run);
+    return code != 0 ? code - 1 : summary_say(l, began);
+}
+
 static int line_run_front(struct line *l) {
     char aside[PATH_MAX + 16];
     uint64_t began = clock_ns();
     const char *dot = strrchr(l->path, '.');
     run.one_file = !l->restore && !l->files && dot && strcmp(dot, ".ddict") == 0;
-    if (getrandom(run.id, sizeof run.id, 0) != sizeof run.id)
-        return save_failed("no random numbers");
     int rc = ddict_attach(&run.d, cmd_name(), -1);
     bool login = rc == DDICT_ENODICT && !getenv("SLURMD_NODENAME");
     if (rc == 0)
@@ -467,8 +554,12 @@ static int say_loaded(void) {
         return EXIT_FAILED;
     char key[SAVE_LOADED_CAP];
     int rc = 0;
-    for (unsigned n = 0; n < loaded_keys(d) && rc == 0; n++)
+    struct ddict_persistence p;
+    int frozen = ddict_is_frozen(d);
+    for (unsigned n = 0; n < loaded_keys(d) && rc == 0 && frozen != 1; n++)
         rc = ddict_put(d, key, loaded_key(key, n), "", 0, 0, -1);
+    if (rc == 0 && frozen != 1 && ddict_get_persistence(d, &p) == 0 && p.read_only)
+        rc = ddict_freeze(d, -1);
     if (rc < 0)
         save_failed(ddict_errmsg());
     ddict_detach(d);
@@ -488,6 +579,8 @@ static const struct option longs[] = {CMD_LONGS,
                                       {"stage", no_argument, NULL, 't'},
                                       {"after-load", no_argument, NULL, 'a'},
                                       {"loaded", no_argument, NULL, 'l'},
+                                      {"persist", required_argument, NULL, 'i'},
+                                      {"pass", required_argument, NULL, 'x'},
                                       {0}};
 
 /* The exit code. */
@@ -500,6 +593,10 @@ static int options_parse(int argc, char **argv, struct line *l) {
                          l->restore ? "--files"
                          : l->keep  ? "--keep"
                                     : "--no-pickles");
+    if (l->persist && count_parse(l->persist, 0, INT64_MAX, &l->persist_id) < 0)
+        return cmd_usage(l->usage, "--persist=%s: a number from 0 on is wanted", l->persist);
+    if (l->persist && (l->files || l->keep || l->no_pickles || l->prefix))
+        return cmd_usage(l->usage, "--persist is for all of the dictionary");
     return EXIT_OK;
 }
 
@@ -528,8 +625,10 @@ static int role_run(struct line *l) {
     int rc;
     if (l->stage)
         rc = stage_run(&run, l->files, cmd_name());
+    else if (!l->worker && getrandom(run.id, sizeof run.id, 0) != sizeof run.id)
+        rc = save_failed("no random numbers");
     else if (!l->worker)
-        rc = line_run_front(l);
+        rc = l->persist ? line_run_state(l) : line_run_front(l);
     else if ((rc = ddict_attach(&run.d, cmd_name(), -1)) < 0)
         rc = save_failed(ddict_errmsg());
     else
@@ -545,9 +644,11 @@ static int line_run(int argc, char **argv, struct line *l) {
         return rc;
     if (l->loaded && optind == argc)
         return cmd_flush(say_loaded());
-    if (optind + 1 != argc || *argv[optind] == 0)
+    if (l->persist && optind < argc)
+        return cmd_usage(l->usage, "--persist says where; no path is wanted");
+    if (!l->persist && (optind + 1 != argc || *argv[optind] == 0))
         return cmd_usage(l->usage, "%s", optind < argc ? "one path is wanted" : "a path is wanted");
-    path_take(path, argv[optind]);
+    path_take(path, l->persist ? "" : argv[optind]);
     l->path = run.folder = path;
     run.keep = l->keep;
     run.no_pickles = l->no_pickles;

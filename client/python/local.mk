@@ -7,6 +7,7 @@ python_modules = client/python/ddict/__init__.py client/python/ddict/__init__.py
   client/python/ddict/_manager.py client/python/ddict/_map.py client/python/ddict/_place.py \
   client/python/ddict/_publish.py \
   client/python/ddict/_queue.py client/python/ddict/results.py client/python/ddict/_collect.py \
+  client/python/ddict/_persist.py \
   client/python/ddict/_s3.py client/python/ddict/_torch.py client/python/ddict/runtime.py \
   client/python/ddict/sets.py client/python/ddict/_up.py client/python/ddict/pytest_plugin.py \
   client/python/ddict/_runtime.pyi client/python/ddict/py.typed
@@ -16,6 +17,7 @@ python_sources = client/python/src/args.c client/python/src/array.c client/pytho
   client/python/src/requests.c client/python/src/place.c client/python/src/publish.c client/python/src/key.c \
   client/python/src/load.c client/python/src/lookup.c client/python/src/many.c \
   client/python/src/mapping.c client/python/src/memory.c client/python/src/module.c \
+  client/python/src/persist.c \
   client/python/src/pyddict.h client/python/src/queue.c client/python/src/stats.c \
   client/python/src/sub.c client/python/src/up.c client/python/src/value.c client/python/src/view.c
 python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_batch.py \

@@ -45,10 +45,10 @@ static int items_put(struct save_run *run, const struct dump_item *items, int n)
                                          .flags = DDICT_TAG(it->tag) | (run->keep ? DDICT_NEW : 0)};
         bytes += it->vlen;
     }
-    ssize_t put = k > 0 ? ddict_put_many(run->d, pairs, k, -1) : 0;
+    ssize_t put = k > 0 && !run->verify ? ddict_put_many(run->d, pairs, k, -1) : 0;
     if (put < 0)
         return dd_error((int)put, "%s", ddict_errmsg());
-    for (size_t i = 0; i < k; i++) {
+    for (size_t i = 0; i < k && !run->verify; i++) {
         same += pairs[i].status == DDICT_EEXISTS;
         if (pairs[i].status < 0 && pairs[i].status != DDICT_EEXISTS)
             return dd_error(pairs[i].status, "cannot store a value of %zu bytes: %s", pairs[i].vlen,

@@ -5,7 +5,7 @@
 
 #include "save.h"
 
-/* Put this worker's share. 0; -1: run->why says why. */
+/* Put this worker's share; run->verify: check it alone. 0; -1: run->why says why. */
 int restore_parts(struct save_run *run);
 
 #endif

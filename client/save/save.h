@@ -17,6 +17,7 @@
 #define DDICT_SAVE_SAVE_H
 
 #include "dump.h"
+#include <base/persist_text.h>
 #include <ddict.h>
 
 #include <common/lost_keys.h>
@@ -49,6 +50,7 @@ struct save_run {
     bool alone;      /* there is no other worker: all managers are ours */
     bool keep;       /* restore: leave keys that are there as they are */
     bool no_pickles; /* restore: leave pickles out */
+    bool verify;     /* restore: only read and check */
     bool after_load; /* --stage: refuse without a key of loaded_key() */
     int lost;        /* atomic: keys were lost with a node before they could be saved (--refill) */
     /* --stage: begins the names of our parts, because others may be in the folder; else "" */
@@ -120,6 +122,7 @@ static inline bool save_published(const void *key, size_t klen) {
  * one. */
 static inline bool save_word(const void *key, size_t klen) {
     return save_holders(key, klen) || save_published(key, klen) ||
+           (klen == PERSIST_KEY_LEN && memcmp(key, PERSIST_KEY, PERSIST_KEY_LEN) == 0) ||
            (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
            (klen >= sizeof SET_COPY_HEAD - 1 &&
             memcmp(key, SET_COPY_HEAD, sizeof SET_COPY_HEAD - 1) == 0) ||

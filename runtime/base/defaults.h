@@ -333,6 +333,13 @@
 #define DD_KILL_WAIT_MS 30000
 /* from "dictionary gone" to the end of the managers */
 #define DD_DRAIN_GRACE_MS 500
+/* ddict_persist(), ddict_restore(): from SIGTERM to `ddict save` until SIGKILL; above what an srun
+ * may take to end its step */
+#define DD_PERSIST_STOP_MS 45000
+/* and bytes of its answer that are looked at */
+#define DD_PERSIST_ANSWER 16384u
+/* a save or restore waits so long for its turn, while others that live save and restore */
+#define DD_PERSIST_TURN_MS (30 * 60 * 1000)
 /* ddictd waits for a manager to end before it kills it */
 #define DD_STOP_MS 3000
 /* the hidden srun lets go of our pipes when we leave it alone; else it is killed */

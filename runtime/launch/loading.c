@@ -181,7 +181,8 @@ static int restore_plan(struct loading *l, const struct loading_ask *ask, const 
     return rc;
 }
 
-/* The last of all: whoever saves the dictionary may replace what was saved before. */
+/* The last of all: whoever saves the dictionary may replace what was saved before, and what is
+ * read-only is frozen. */
 static int mark_plan(struct loading *l, const struct loading_ask *ask) {
     char path[PATH_MAX];
     const char *fixed[] = {path, "restore", "--report", "--name", ask->name, "--loaded", NULL};
@@ -225,7 +226,7 @@ int loading_start(struct loading *l, const struct loading_ask *ask) {
         rc = restore_plan(l, ask, folder);
     if (rc == 0 && ask->load)
         rc = load_plan(l, ask, folder);
-    if (rc == 0 && ask->saves)
+    if (rc == 0 && (ask->saves || ask->read_only))
         rc = mark_plan(l, ask);
     if (rc == 0 && l->lines_n == 0)
         l->ended = 1;

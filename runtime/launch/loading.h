@@ -45,7 +45,8 @@ struct loading_ask {
     /* others may start the same dictionary and ask for the same: a key of it will say what was
      * restored */
     int shared;
-    int saves; /* it has --save, which waits for the end of this */
+    int saves;     /* it has --save, which waits for the end of this */
+    int read_only; /* it is frozen at the end of this (--persist) */
     /* the dictionary; node: this node's name without Slurm, else "" */
     const char *name, *node;
 };

@@ -5,6 +5,7 @@
 #include "load_spec.h"
 #include "text_keep.h"
 #include <base/defaults.h>
+#include <base/persist_text.h>
 #include <base/size.h>
 #include <wire/attach.h>
 #include <wire/fabric/fabric_types.h>
@@ -130,6 +131,18 @@ static int judge_save(const char *name, const char *text, char *why, size_t cap)
     int files;
 
     return intake_save(name, text, &dir, prefix, sizeof prefix, &files, why, cap);
+}
+
+static int judge_persist(const char *name, const char *text, char *why, size_t cap) {
+    struct persist_text p;
+
+    if (strcmp(text, "none") == 0 || (!strpbrk(text, "\n\r") && persist_text_parse(text, &p) == 0))
+        return 0;
+    snprintf(why, cap,
+             "%s=%.60s: want a folder, and perhaps freq=N, count=N (from 1) and read-only behind "
+             "it, each with its comma; or none",
+             name, text);
+    return -EINVAL;
 }
 
 /* --- the rows --- */
@@ -397,6 +410,13 @@ int settings_complete(struct settings *s, char *why, size_t cap) {
         mem->amount.bytes > number_of(s, OPT_MAX_MEM))
         mem->amount.bytes = number_of(s, OPT_MAX_MEM);
     return 0;
+}
+
+int is_read_only(const struct settings *s) {
+    struct persist_text p;
+
+    return is_said(s, OPT_PERSIST) && persist_text_parse(text_of(s, OPT_PERSIST), &p) == 0 &&
+           p.read_only;
 }
 
 int is_yes(const struct settings *s, enum option_id o) {

@@ -142,6 +142,8 @@ static inline int is_by_user(const struct settings *s, enum option_id o) {
 static inline const char *text_of(const struct settings *s, enum option_id o) {
     return s->of[o].text;
 }
+/* Whether --persist says so. */
+int is_read_only(const struct settings *s);
 static inline uint64_t number_of(const struct settings *s, enum option_id o) {
     return s->of[o].number;
 }

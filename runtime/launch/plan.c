@@ -321,6 +321,7 @@ static int record_find(struct plan *p, const struct settings *s, uint64_t *spill
     if (record_path(p->record, sizeof p->record, s, folder, who, why, sizeof why) < 0 ||
         results_path(p->results, sizeof p->results, s, folder, who, why, sizeof why) < 0 ||
         save_path(p->save, sizeof p->save, save_prefix, s, folder, who, why, sizeof why) < 0 ||
+        persist_path(p->persist, sizeof p->persist, s, folder, who, why, sizeof why) < 0 ||
         spill_path(p->spill, sizeof p->spill, spill_size, s, who, why, sizeof why) < 0)
         return dd_error(-EINVAL, "%s", why);
     return 0;
@@ -388,6 +389,7 @@ static int told_find(struct settings *told, struct plan *p, const struct options
     settings_put_text(told, OPT_RECORD, p->record);
     settings_put_text(told, OPT_RESULTS, p->results);
     settings_put_text(told, OPT_SAVE, p->save);
+    settings_put_text(told, OPT_PERSIST, p->persist);
     settings_put_text(told, OPT_SAVE_PREFIX, save_prefix);
     if (save_prefix)
         /* "": all */

@@ -5,6 +5,7 @@
 #define DDICT_LAUNCH_PLAN_H
 
 #include "options.h"
+#include <base/persist_text.h>
 #include <wire/attach.h>
 
 struct plan {
@@ -22,6 +23,7 @@ struct plan {
     char summary[4096];       /* file that gets the summary, or "" */
     char results[4096];       /* folder of the results, or "" */
     char save[4096];          /* folder of what is saved, or "" */
+    char persist[4096 + PERSIST_TEXT]; /* --persist with its folder's whole path, or "" */
     /* seconds since 1970: the job's time is over; 0: no limit, or not known */
     uint64_t end;
     char spill[4096];    /* folder of the spill, or "" */

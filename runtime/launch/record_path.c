@@ -4,6 +4,7 @@
 #include "record_path.h"
 
 #include "load_spec.h"
+#include <base/persist_text.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -141,6 +142,27 @@ int save_path(char *path, size_t cap, const char **prefix, const struct settings
     if (files)
         *prefix = text;
     return path_expand(path, cap, name, dir, folder_of(s, folder), s, user, why, why_cap);
+}
+
+int persist_path(char *path, size_t cap, const struct settings *s, const char *folder,
+                 const char *user, char *why, size_t why_cap) {
+    const char *name = settings_name(s, OPT_PERSIST), *text = text_of(s, OPT_PERSIST);
+    char pattern[PERSIST_TEXT];
+    struct persist_text p;
+    size_t len;
+
+    path[0] = '\0';
+    if (is_none(s, OPT_PERSIST) || persist_text_parse(text, &p) < 0)
+        return 0;
+    snprintf(pattern, sizeof pattern, "%.*s", (int)p.dir_len, text);
+    if (path_expand(path, cap, name, pattern, folder_of(s, folder), s, user, why, why_cap) < 0)
+        return -EINVAL;
+    len = strlen(path);
+    if (!strchr(path, ',') && persist_text_words(path + len, cap - len, &p) < PERSIST_TEXT &&
+        strlen(path) < PERSIST_TEXT)
+        return 0;
+    snprintf(why, why_cap, "%s=%.80s: the path is too long, or has a comma", name, pattern);
+    return -EINVAL;
 }
 
 int spill_path(char *path, size_t cap, uint64_t *size, const struct settings *s, const char *user,

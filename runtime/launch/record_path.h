@@ -24,6 +24,10 @@ int spill_path(char *path, size_t cap, uint64_t *size, const struct settings *s,
 int results_path(char *path, size_t cap, const struct settings *s, const char *folder,
                  const char *user, char *why, size_t why_cap);
 
+/* --persist, its folder with the whole path, "" for none. 0, or -EINVAL with why set. */
+int persist_path(char *path, size_t cap, const struct settings *s, const char *folder,
+                 const char *user, char *why, size_t why_cap);
+
 /* The folder of --save, "" for none; *prefix NULL: a dump, else what keys begin with, which lives
  * as long as the process. 0, or -EINVAL with why set. */
 int save_path(char *path, size_t cap, const char **prefix, const struct settings *s,

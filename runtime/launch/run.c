@@ -76,10 +76,11 @@ static int load_follow(struct run *r) {
                               .load = text_of(&r->o->set, OPT_LOAD),
                               .folder = text_of(&r->o->set, OPT_CHDIR),
                               .saves = r->plan.save[0] != '\0',
+                              .read_only = is_read_only(&r->o->set),
                               .name = r->plan.name,
                               .node = r->plan.node};
 
-    if ((!ask.load && !ask.restore) || r->done)
+    if ((!ask.load && !ask.restore && !ask.read_only) || r->done)
         return !r->done;
     if (!l->begun && loading_start(l, &ask) < 0)
         snprintf(l->why, sizeof l->why, "%s", dd_errmsg());

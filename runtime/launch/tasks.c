@@ -415,6 +415,7 @@ static int load_all(const struct tasks *t) {
                               .folder = text_of(set, OPT_CHDIR),
                               .shared = 1,
                               .saves = save && strcmp(save, "none") != 0,
+                              .read_only = is_read_only(set),
                               .name = t->name,
                               .node = t->node};
     int rc = loading_do(&ask, said, sizeof said);
@@ -435,7 +436,9 @@ static int command_run(struct tasks *t, int joined) {
         return 1;
     setenv("DDICT_NAME", t->name, 1);
     once_forget(); /* an srun in it would start another dictionary */
-    if ((is_said(&t->asked->set, OPT_LOAD) || is_said(&t->asked->set, OPT_RESTORE)) && !load_all(t))
+    if ((is_said(&t->asked->set, OPT_LOAD) || is_said(&t->asked->set, OPT_RESTORE) ||
+         is_read_only(&t->asked->set)) &&
+        !load_all(t))
         return 1;
     torch_environment_set(t);
     if (t->right >= 0)

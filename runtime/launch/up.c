@@ -131,7 +131,7 @@ static void variables_say(const struct up *u) {
 static int load_follow(struct up *u) {
     struct loading *l = &u->load;
 
-    if (!u->ask.load && !u->ask.restore)
+    if (!u->ask.load && !u->ask.restore && !u->ask.read_only)
         return 1;
     if (!u->s.exists && u->s.state != STARTER_READY)
         return 0; /* it ends; there is nothing to load into */
@@ -144,6 +144,7 @@ static int load_follow(struct up *u) {
         if (l->said[0] != '\0')
             on_news(u, LINE_WARN, l->said);
         u->ask.load = u->ask.restore = NULL;
+        u->ask.read_only = 0;
         return 1;
     }
     if (l->why[0] != '\0' && (!l->begun || loading_over(l))) {
@@ -237,6 +238,7 @@ static int up_run(const struct options *o) {
     u.ask = (struct loading_ask){.restore = text_of(set, OPT_RESTORE),
                                  .load = text_of(set, OPT_LOAD),
                                  .folder = text_of(set, OPT_CHDIR),
+                                 .read_only = is_read_only(set),
                                  .shared = !stays && !script};
     rc =
         signals < 0 ? dd_error(signals, "signalfd: %s", strerror(-signals)) : plan_make(&u.plan, o);

@@ -107,6 +107,7 @@ static void life_fill(struct options *o, const struct settings *set) {
     o->asked = text_of(set, OPT_ASKED);
     o->results = text_of(set, OPT_RESULTS);
     o->save = text_of(set, OPT_SAVE);
+    o->persist = text_of(set, OPT_PERSIST);
     o->save_prefix = text_of(set, OPT_SAVE_PREFIX);
     o->save_after_load = is_said(set, OPT_SAVE_AFTER_LOAD);
     o->save_end = number_of(set, OPT_SAVE_END);

@@ -42,9 +42,10 @@ struct options {
     bool save_after_load; /* not before the key "ddict.loaded" is there */
     /* seconds since 1970: the job's time is over then; 0: never */
     uint64_t save_end;
-    uint64_t save_lead; /* seconds before that, and before what writing takes */
-    int kill_wait_ms;   /* from SIGTERM to SIGKILL */
-    unsigned restarts;  /* deaths of a manager that are made good in DD_RESTARTS_MS; 0: none */
+    const char *persist; /* of argv, DIR with the words behind it; NULL: none */
+    uint64_t save_lead;  /* seconds before that, and before what writing takes */
+    int kill_wait_ms;    /* from SIGTERM to SIGKILL */
+    unsigned restarts;   /* deaths of a manager that are made good in DD_RESTARTS_MS; 0: none */
     char script_node[NODE_NAME_MAX]; /* where a process is watched, "": nowhere */
     pid_t script_pid;
     uint64_t script_began;        /* ticks, /proc/PID/stat */

@@ -28,6 +28,8 @@ int status_page_open(struct supervisor *s) {
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
         goto failed;
     s->status_page->magic = STATUS_PAGE_MAGIC;
+    snprintf(s->status_page->persist, sizeof s->status_page->persist, "%s",
+             s->opt.persist ? s->opt.persist : "");
     s->status_page_ro_fd = arena_reopen_readonly(fd);
     close(fd);
     if (s->status_page_ro_fd < 0)

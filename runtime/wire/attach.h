@@ -5,6 +5,7 @@
 #define DDICT_WIRE_ATTACH_H
 
 #include <base/clock.h>
+#include <base/persist_text.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,6 +91,7 @@ struct status_page {
     uint32_t keeper;
     char text[512];
     uint64_t lease; /* where LEASED: ns of CLOCK_MONOTONIC, until then this node may serve */
+    char persist[PERSIST_TEXT]; /* --persist, or ""; written before the first WELCOME */
 };
 
 /* This node's name: $DDICT_NODE (no Slurm, or several nodes on one host), else $SLURMD_NODENAME,

@@ -29,12 +29,13 @@ EXTRA_DIST += tests/python/publish.t tests/python/test_publish.py
 EXTRA_DIST += tests/python/cloud.t tests/python/test_cloud.py
 EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/python/languages.c \
   tests/python/languages.cpp tests/python/languages.f90
+EXTRA_DIST += tests/python/persist.t tests/python/test_persist.py
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
 if BUILD_PYTHON
-TESTS += tests/python/locks.t tests/python/atomic.t tests/python/near.t tests/python/freeze.t \
-  tests/python/publish.t tests/python/readme.t tests/python/up.t tests/python/languages.t \
-  tests/python/cloud.t tests/python/window.t tests/python/copies.t
+TESTS += tests/python/persist.t tests/python/locks.t tests/python/atomic.t tests/python/near.t \
+  tests/python/freeze.t tests/python/publish.t tests/python/readme.t tests/python/up.t \
+  tests/python/languages.t tests/python/cloud.t tests/python/window.t tests/python/copies.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

@@ -134,7 +134,7 @@ class Up(UpTest):
         told = {word.replace("-", "_") for word in re.findall(r"^ +(?:-., )?--([a-z-]+)", told, re.M)}
         ours = set(inspect.signature(ddict.up).parameters)
         self.assertEqual(told - ours, {"help", "foreground", "asked"})
-        self.assertEqual(ours - told, {"keep", "timeout"})
+        self.assertEqual(ours - told, {"keep", "timeout", "persist_freq", "persist_count", "restore_from", "read_only", "wait_for_keys", "wait_for_writers"})
 
     def test_working_sets(self):
         with self.assertRaisesRegex(ValueError, "wait_for_keys=True goes with working_set=K"):

@@ -116,7 +116,7 @@ static void sockets(void) {
     F(attach_msg, dict_id), F(attach_msg, node), F(attach_msg, step), F(attach_msg, text);
     END(attach_msg);
     F(status_page, magic), F(status_page, state), F(status_page, keeper), F(status_page, text);
-    F(status_page, lease);
+    F(status_page, lease), F(status_page, persist);
     END(status_page);
     F(sup_msg, type), F(sup_msg, status), F(sup_msg, id), F(sup_msg, pid), F(sup_msg, room);
     F(sup_msg, count), F(sup_msg, used_bytes), F(sup_msg, total_bytes), F(sup_msg, text);

@@ -31,6 +31,7 @@ from ._manager import Manager
 from ._map import MapError, filter_items as _filter_items, map_items as _map_items
 from ._publish import Follower
 from ._queue import JoinableQueue, Queue
+from ._persist import PersistFuture, advance as _advance, option as _persist_option, persist as _persist, restore as _restore_state
 from .sets import LoadError, SaveError, Set, load, open_set, restore, save, sets  # hides the module `sets`, which `import` still finds
 from ._ddict import (AuthError, CredError, Error, FrozenError, FullError, GoneError, KeyLostError, KeySizeError, LostError, NoDictError, Place, ProtocolError,
                      RawKey, RetiredError, SealedError, TimeoutError, ValueSizeError, VersionError, View, ViewsError, __version__, bytes_key, key_bytes, NotIntError)
@@ -41,7 +42,7 @@ __all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "
            "RetiredError", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "SyncError", "synchronize", "up"]
-__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "Follower", "JoinableQueue", "KeyEvent", "Lock", "RLock", "Semaphore"]
+__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "Follower", "JoinableQueue", "KeyEvent", "Lock", "PersistFuture", "RLock", "Semaphore"]
 
 _ABSENT = object()
 _RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py
@@ -126,6 +127,28 @@ class DDict(_ddict.Handle, MutableMapping):
         if len(args) > 2 or args and not (args[0] is None or isinstance(args[0], str)) or not named.keys() <= {"name", "timeout"}:
             raise TypeError(_up.instead(args, named))
         super().__init__(*args, **named)
+
+    def persist(self, id=None, *, wait=True, timeout=None):
+        """persist(id=None, *, wait=True, timeout=None) -- save the dictionary as state id (None: 0) below the folder of up(persist=DIR); the number
+
+        The state is the folder DIR/id in the form of ddict.save(), complete or not there; one of that number is replaced. Each value is saved as of the moment it
+        is read. wait=False: a ddict.PersistFuture; the program goes on, and its end waits for it. ddict.SaveError: it was not saved, and DIR is as it was.
+        """
+        return _persist(self, id, wait, timeout)
+
+    def restore(self, id, *, timeout=None):
+        """restore(id, *, timeout=None) -- give the dictionary exactly state id: all else is removed, and so are states with higher numbers (not if read-only)
+
+        All that was saved is checked before anything is removed. Who reads meanwhile finds a part of it. ddict.SaveError: there is no such state, or it is damaged.
+        """
+        _restore_state(self, id, timeout)
+
+    def advance(self, *, timeout=None):
+        """advance(*, timeout=None) -- of a read-only dictionary: restore the next state, the present one's number + persist_freq, or the next that is there
+
+        ddict.SaveError: there is no further one, and nothing has changed.
+        """
+        _advance(self, timeout)
 
     def __reduce__(self):
         cls, given = super().__reduce__()
@@ -482,8 +505,9 @@ def synchronize(dictionaries):
 
 
 def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=None, working_set=None, wait_for_keys=False,
-       wait_for_writers=False, load=None, restore=None, save=None, spill=None, record=None, results=None, chdir=None, transport=None,
-       wire=None, mpi=None, site=None, local=False, jobid=None, step=None, start_timeout=None, drain_ms=None, srun=None, ddictd=None,
+       wait_for_writers=False, load=None, restore=None, save=None, spill=None, record=None, results=None, persist=None,
+       persist_freq=None, persist_count=None, restore_from=None, read_only=False, chdir=None, transport=None, wire=None, mpi=None, site=None,
+       local=False, jobid=None, step=None, start_timeout=None, drain_ms=None, srun=None, ddictd=None,
        keep=False, timeout=None):
     """up(name=None, *, managers=None, mem=None, ..., keep=False, timeout=None) -- make a dictionary; a DDict that is attached to it
 
@@ -496,9 +520,15 @@ def up(name=None, *, managers=None, mem=None, nodes=None, replicas=None, refill=
 
     The options are those of the command `ddict up` (ddict-up(1)), with _ for -; True for an option without a value; a list for several values. timeout: seconds
     that a call on the handle may take, as in attach(). ddict.NoDictError: it did not start; the text says why.
+
+    persist: the folder of d.persist() and d.restore(). persist_freq: each checkpoint whose id is a multiple is saved when it is retired; persist_count: so many
+    of the newest states are kept (None: all). read_only: only restore() and advance() change the dictionary. restore_from: the state that it begins with.
     """
+    if restore_from is not None and persist is None:
+        raise TypeError("restore_from goes with persist=DIR")
     options = dict(managers=managers, mem=mem, nodes=nodes, replicas=replicas, refill=refill, load=load,
                    working_set=_up.working_set(working_set, wait_for_keys, wait_for_writers), restore=restore, save=save, spill=spill, record=record,
                    results=results, chdir=chdir, transport=transport, wire=wire, mpi=mpi, site=site, local=local, jobid=jobid, step=step,
-                   start_timeout=start_timeout, drain_ms=drain_ms, srun=srun, ddictd=ddictd)
-    return _up.up(DDict, name, timeout, keep, options)
+                   start_timeout=start_timeout, drain_ms=drain_ms, srun=srun, ddictd=ddictd,
+                   persist=_persist_option(persist, persist_freq, persist_count, read_only))
+    return _up.up(DDict, name, timeout, keep, options, restore_from)

@@ -2,7 +2,7 @@
 import concurrent.futures
 import os
 from threading import BrokenBarrierError as BrokenBarrierError
-from typing import Any, Callable, ContextManager, Generator, ItemsView, Iterable, Iterator, KeysView, List, Mapping, MutableMapping, Optional, Set as _PlainSet, Tuple, TypeVar, Union, ValuesView, overload
+from typing import Any, Callable, ContextManager, Generator, ItemsView, Iterable, Iterator, Literal, KeysView, List, Mapping, MutableMapping, Optional, Set as _PlainSet, Tuple, TypeVar, Union, ValuesView, overload
 
 from ._ddict import AuthError as AuthError, CredError as CredError, Error as Error, FullError as FullError, GoneError as GoneError
 from ._ddict import Handle, Key
@@ -27,6 +27,9 @@ class Follower(Iterator[Tuple[int, Any]]):
     def close(self) -> None: ...
     def __enter__(self) -> Follower: ...
     def __exit__(self, *exc: Any) -> None: ...
+
+class PersistFuture(concurrent.futures.Future[int]):
+    def __await__(self) -> Generator[Any, None, int]: ...
 
 class DDict(Handle, MutableMapping[Key, Any]):
     @overload  # type: ignore[override]
@@ -86,6 +89,12 @@ class DDict(Handle, MutableMapping[Key, Any]):
     def open_set(self, name: str) -> Set: ...
     def down(self, timeout: Optional[float] = None) -> None: ...
     @overload
+    def persist(self, id: Optional[int] = None, *, wait: Literal[True] = True, timeout: Optional[float] = None) -> int: ...
+    @overload
+    def persist(self, id: Optional[int] = None, *, wait: Literal[False], timeout: Optional[float] = None) -> PersistFuture: ...
+    def restore(self, id: int, *, timeout: Optional[float] = None) -> None: ...
+    def advance(self, *, timeout: Optional[float] = None) -> None: ...
+    @overload
     def copy(self) -> dict[Any, Any]: ...
     @overload
     def copy(self, name: str, *, keep: bool = False, timeout: Optional[float] = None, **options: Any) -> DDict: ...
@@ -125,6 +134,8 @@ def up(name: Optional[str] = None, *, managers: Optional[int] = None, mem: Union
        replicas: Optional[int] = None, refill: Union[bool, str, None] = None, working_set: Optional[int] = None, wait_for_keys: bool = False,
        wait_for_writers: bool = False, load: Optional[_Paths] = None, restore: Optional[_Paths] = None,
        save: Optional[_Path] = None, spill: Optional[_Path] = None, record: Optional[_Path] = None, results: Optional[_Path] = None,
+       persist: Optional[_Path] = None, persist_freq: Optional[int] = None, persist_count: Optional[int] = None,
+       restore_from: Optional[int] = None, read_only: bool = False,
        chdir: Optional[_Path] = None, transport: Optional[str] = None, wire: Optional[str] = None, mpi: Optional[str] = None,
        site: Union[str, Iterable[str], None] = None, local: bool = False, jobid: Union[int, str, None] = None, step: Union[int, str, None] = None,
        start_timeout: Optional[int] = None, drain_ms: Optional[int] = None, srun: Optional[_Path] = None, ddictd: Optional[_Path] = None,

@@ -33,13 +33,15 @@ def working_set(size, wait_for_keys, wait_for_writers):
     return size if size is None else ",".join([str(size), *waits])
 
 
-def up(cls, name, timeout, keep, options):
+def up(cls, name, timeout, keep, options, restore_from=None):
     if keep not in (True, False):
         raise TypeError(f"keep={keep!r}: keep is True or False")
     words = [word for option, value in {"name": name, "keep": keep, **options}.items() for word in _word(option, value)]
     name = _ddict._up(words)
     try:
         d = cls(name, timeout)
+        if restore_from is not None:
+            d.restore(restore_from)
     except BaseException:
         if not keep:
             _ddict._end(name, None)
@@ -96,16 +98,17 @@ def _forget(name, before):
 # --- arguments of Dragon's DDict ---
 
 _DRAGON = ("managers_per_node", "n_nodes", "total_mem")
+_ALIKE = ("name", "timeout", "persist_freq", "persist_count", "restore_from", "read_only")
 _INSTEAD = {
     "name": None,  # an option here, too
     "restart": "up(name=..., keep=True) makes one that stays, and attach(name) finds it",
     "wait_for_keys": "get(key, wait=True) waits for a key",
-    "read_only": "freeze() makes a dictionary read-only",
-    "persist_path": "up(save=DIR) saves at the end, up(restore=DIR) reads it again",
-    "persister_class": "up(save=DIR) saves at the end, up(restore=DIR) reads it again",
-    "persist_freq": "ddict.save(DIR) saves at any time",
-    "persist_count": "ddict.save(DIR) saves at any time",
-    "restore_from": "up(restore=DIR) reads what was saved",
+    "read_only": None,
+    "persist_path": "up(persist=DIR) is the folder of persist() and restore()",
+    "persister_class": "states are folders in the form of ddict.save(); there is no other form",
+    "persist_freq": None,
+    "persist_count": None,
+    "restore_from": None,
     "trace": "DDICT_LOG=debug in the environment",
     "policy": "Slurm's options place the job, up(nodes=...) chooses of its nodes",
     "managers_per_policy": "up(managers=...) is the number of all managers",
@@ -135,6 +138,6 @@ def instead(args, named):
     if each is None or nodes is None or mem is None or len(args) > len(_DRAGON):
         return f"DDict({shown}): DDict(name, timeout) attaches to a dictionary; ddict.up(managers=..., nodes=..., mem=...) makes one"
     options = [f"managers={each * nodes}", f"nodes={nodes}"] + ([f"mem={_size(mem)}"] if mem else [])
-    options += [f"{key}={given.pop(key)!r}" for key in ("name", "timeout") if given.get(key)]
+    options += [f"{key}={given.pop(key)!r}" for key in _ALIKE if given.get(key)]
     notes = [f"; {key}: {_INSTEAD.get(key) or 'there is no such option'}" for key, value in given.items() if value and (key, value) != ("working_set_size", 1)]
     return f"DDict({shown}): DDict(name, timeout) attaches to a dictionary; to make this one write ddict.up({', '.join(options)}){''.join(notes)}"

@@ -265,6 +265,13 @@ static PyMethodDef handle_methods[] = {
     {"unfreeze", freeze_unfreeze, METH_NOARGS,
      "unfreeze($self, /)\n--\n\nLet the dictionary be written again; when this returns it can be, "
      "on all nodes."},
+    {"_persistence", persist_get, METH_NOARGS, NULL}, /* (folder, freq, count, read_only) */
+    {"persisted_ids", persist_ids, METH_NOARGS,
+     "persisted_ids($self, /)\n--\n\nThe numbers of the states that are on disk and complete, "
+     "ascending."},
+    {"_persist", persist_save, METH_O, NULL}, /* number -> state, for _state_wait() */
+    {"_restore", persist_restore, METH_O, NULL},
+    {"_advance", persist_advance, METH_NOARGS, NULL},
     {"prefetch", freeze_prefetch, METH_O,
      "prefetch($self, keys, /)\n--\n\nHave those of keys that are on other nodes fetched to this "
      "one, and return at once: the number of values that will come. "

@@ -65,7 +65,7 @@ PyMODINIT_FUNC PyInit__ddict(void) {
     if (errors_init(m) < 0 || key_init(m) < 0 || value_init() < 0 || load_init() < 0 ||
         array_init() < 0 || memory_init(m) < 0 || view_init(m) < 0 || iter_init() < 0 ||
         sub_init() < 0 || handle_init(m) < 0 || requests_init(m) < 0 || place_init(m) < 0 ||
-        publish_init() < 0 || up_init(m) < 0 ||
+        publish_init() < 0 || up_init(m) < 0 || persist_init(m) < 0 ||
         PyModule_AddStringConstant(m, "__version__", ddict_version()) < 0) {
         Py_DECREF(m);
         return NULL;

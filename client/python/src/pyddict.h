@@ -262,6 +262,13 @@ LOCAL PyObject *mapping_owner(PyObject *self, PyObject *key);
 LOCAL PyObject *freeze_freeze(PyObject *self, PyObject *unused);
 LOCAL PyObject *freeze_unfreeze(PyObject *self, PyObject *unused);
 LOCAL PyObject *freeze_is(PyObject *self, void *unused);
+
+/* persist.c */
+LOCAL PyObject *persist_get(PyObject *self, PyObject *unused);
+LOCAL PyObject *persist_ids(PyObject *self, PyObject *unused);
+LOCAL PyObject *persist_save(PyObject *self, PyObject *id);
+LOCAL PyObject *persist_restore(PyObject *self, PyObject *id);
+LOCAL PyObject *persist_advance(PyObject *self, PyObject *unused);
 LOCAL PyObject *freeze_prefetch(PyObject *self, PyObject *keys);
 LOCAL int value_put(struct handle *h, const struct key *k, const struct value *v, unsigned flags);
 
@@ -318,6 +325,7 @@ LOCAL int place_init(PyObject *module);
 LOCAL PyObject *place_new(PyObject *self, PyObject *args);
 
 LOCAL int up_init(PyObject *module);
+LOCAL int persist_init(PyObject *module);
 
 LOCAL int iter_init(void);
 LOCAL PyObject *iter_new(PyObject *handle);

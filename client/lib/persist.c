@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* persist.c - states of the dictionary on disk, by number (SAVE 4). Saving and restoring is the work
+ * of `ddict save` and `ddict restore`, on all nodes; here they are started. */
+#include "handle.h"
+#include "program.h"
+#include "up.h"
+#include <base/defaults.h>
+#include <base/persist_text.h>
+#include <base/size.h>
+#include <base/vec.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* --- what was asked for --- */
+
+int ddict_get_persistence(ddict_t *d, struct ddict_persistence *out) {
+    struct persist_text p;
+    struct session *s;
+    memset(out, 0, sizeof *out);
+    int rc = session_enter(d, &s, -1);
+    if (rc < 0)
+        return rc;
+    const char *text = s->status_page->persist;
+    if (*text == 0 || persist_text_parse(text, &p) < 0)
+        return dd_error(-EINVAL, "the dictionary has no folder for its states: start it with "
+                                 "--ddict-persist=DIR (srun), --persist=DIR (ddict up) or "
+                                 "up(persist=DIR)");
+    snprintf(out->dir, sizeof out->dir, "%.*s", (int)p.dir_len, text);
+    out->freq = p.freq;
+    out->count = p.count;
+    out->read_only = p.read_only;
+    return 0;
+}
+
+/* --- the states that are there --- */
+
+/* A folder that has its name is whole; saves under way, and what dead ones left, have others. */
+static bool id_take(const char *dir, const char *name, uint64_t *id) {
+    char path[4352], again[24];
+    if (count_parse(name, 0, INT64_MAX, id) < 0)
+        return false;
+    snprintf(again, sizeof again, "%" PRIu64, *id);
+    snprintf(path, sizeof path, "%s/%s/manifest.json", dir, name);
+    return strcmp(again, name) == 0 && access(path, F_OK) == 0;
+}
+
+static int id_compare(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static ssize_t ids_read(const char *dir, uint64_t **out) {
+    uint64_t *ids = NULL;
+    size_t n = 0, cap = 0;
+    DIR *folder = opendir(dir);
+    if (!folder && errno != ENOENT)
+        return dd_error(-errno, "cannot read %s: %s", dir, strerror(errno));
+    int rc = VEC_ROOM(&ids, &cap, 1, 16);
+    for (struct dirent *e; rc == 0 && folder && (e = readdir(folder));)
+        if (id_take(dir, e->d_name, &ids[n]))
+            rc = VEC_ROOM(&ids, &cap, ++n + 1, 16);
+    if (folder)
+        closedir(folder);
+    if (rc < 0) {
+        free(ids);
+        return dd_error(-ENOMEM, "out of memory");
+    }
+    qsort(ids, n, sizeof *ids, id_compare);
+    *out = ids;
+    return (ssize_t)n;
+}
+
+ssize_t ddict_persisted_ids(ddict_t *d, uint64_t **ids, int timeout_ms) {
+    struct ddict_persistence p;
+    (void)timeout_ms; /* nobody is asked */
+    *ids = NULL;
+    int rc = ddict_get_persistence(d, &p);
+    return rc < 0 ? rc : ids_read(p.dir, ids);
+}
+
+/* "1, 2, 5", or the last ones. */
+static void ids_show(char *text, size_t cap, const uint64_t *ids, size_t n) {
+    size_t at = n > 8 ? n - 8 : 0;
+    int len = snprintf(text, cap, "%s", n == 0 ? "none" : at > 0 ? "..." : "");
+    for (size_t i = at; i < n && (size_t)len < cap; i++)
+        len += snprintf(text + len, cap - (size_t)len, "%s%" PRIu64, i > 0 ? ", " : "", ids[i]);
+}
+
+static int id_missing(const struct ddict_persistence *p, uint64_t id, const uint64_t *ids,
+                      size_t n) {
+    char text[240];
+    ids_show(text, sizeof text, ids, n);
+    return dd_error(-ENOENT, "state %" PRIu64 " is not in %s; there: %s", id, p->dir, text);
+}
+
+/* --- the command --- */
+
+struct ddict_state {
+    pid_t pid;
+    int from, status;
+    const char *verb;
+    char text[DD_PERSIST_ANSWER + 1]; /* what it has said */
+    size_t len;
+};
+
+static int command_start(struct ddict_state *s, const char *name, uint64_t id) {
+    char path[PATH_MAX], number[40];
+    char *argv[] = {path,
+                    (char *)(uintptr_t)s->verb,
+                    (char *)(uintptr_t) "--report",
+                    (char *)(uintptr_t) "--quiet",
+                    (char *)(uintptr_t) "--name",
+                    (char *)(uintptr_t)name,
+                    number,
+                    NULL};
+    snprintf(number, sizeof number, "--persist=%" PRIu64, id);
+    int rc = program_find(path);
+    if (rc < 0)
+        return rc;
+    ups_lock_take();
+    rc = program_start(&s->pid, argv, NULL, &s->from);
+    ups_lock_give();
+    return rc;
+}
+
+static int command_begin(ddict_t *d, const char *verb, uint64_t id, ddict_state_t **out) {
+    struct session *session;
+    int rc = session_enter(d, &session, -1);
+    if (rc < 0)
+        return rc;
+    struct ddict_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return dd_error(-ENOMEM, "out of memory");
+    s->verb = verb;
+    s->from = -1;
+    rc = command_start(s, session->name, id);
+    if (rc < 0)
+        free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+/* 1: it has said all; 0: there is more. */
+static int command_read(struct ddict_state *s) {
+    char buf[1024];
+    ssize_t n = read(s->from, buf, sizeof buf);
+    if (n <= 0)
+        return n == 0 || (errno != EINTR && errno != EAGAIN);
+    if (s->len + (size_t)n <= DD_PERSIST_ANSWER) {
+        memcpy(s->text + s->len, buf, (size_t)n);
+        s->len += (size_t)n;
+    }
+    return 0;
+}
+
+/* Reap it; if it lives when the time is over, by SIGKILL. */
+static void command_reap(struct ddict_state *s, int ms) {
+    struct deadline d;
+    pid_t rc;
+    deadline_start(&d, ms);
+    while ((rc = waitpid(s->pid, &s->status, WNOHANG)) == 0 || (rc < 0 && errno == EINTR)) {
+        if (deadline_over(&d))
+            kill(s->pid, SIGKILL);
+        poll(NULL, 0, 5);
+    }
+    program_close(&s->from);
+}
+
+static int command_judge(const struct ddict_state *s) {
+    json_t *o = json_loads(s->text, 0, NULL);
+    const char *error = json_string_value(json_object_get(o, "error"));
+    int code = (int)json_integer_value(json_object_get(o, "code")), rc = 0;
+    if (error)
+        rc = dd_error(code < 0 ? code : -EIO, "%s", error);
+    else if (!json_object_get(o, "items"))
+        rc = dd_error(-EIO, "`ddict %s` %s", s->verb,
+                      WIFSIGNALED(s->status) ? "was killed" : "ended without a word");
+    json_decref(o);
+    return rc;
+}
+
+int ddict_state_wait(ddict_state_t *s, int timeout_ms) {
+    struct deadline d;
+    deadline_start(&d, timeout_ms < 0 ? 0 : timeout_ms);
+    for (int over = 0; !over;) {
+        struct pollfd p = {.fd = s->from, .events = POLLIN};
+        int left = timeout_ms < 0 ? -1 : deadline_left(&d, INT32_MAX);
+        int n = poll(&p, 1, left);
+        if (n > 0)
+            over = command_read(s);
+        else if (n == 0 && left == 0)
+            return dd_error(-ETIMEDOUT, "`ddict %s` has not ended yet", s->verb);
+    }
+    command_reap(s, DD_STOP_MS);
+    int rc = command_judge(s);
+    free(s);
+    return rc;
+}
+
+int ddict_state_cancel(ddict_state_t *s) {
+    kill(s->pid, SIGTERM); /* it ends its workers on other nodes, and removes what it wrote */
+    command_reap(s, DD_PERSIST_STOP_MS);
+    free(s);
+    return 0;
+}
+
+static int command_finish(ddict_state_t *s, int timeout_ms) {
+    const char *verb = s->verb;
+    int rc = ddict_state_wait(s, timeout_ms);
+    if (rc == -ETIMEDOUT) {
+        ddict_state_cancel(s);
+        dd_error(rc, "`ddict %s` has not ended in time, and was ended", verb);
+    }
+    return rc;
+}
+
+/* --- the calls --- */
+
+int ddict_persist_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
+    struct ddict_persistence p;
+    *out = NULL;
+    int rc = ddict_get_persistence(d, &p);
+    if (rc < 0)
+        return rc;
+    if (p.read_only)
+        return dd_error(DDICT_EFROZEN, "the dictionary only reads the states in %s (read-only)",
+                        p.dir);
+    return command_begin(d, "save", id, out);
+}
+
+int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
+    struct ddict_persistence p;
+    uint64_t *ids;
+    *out = NULL;
+    int rc = ddict_get_persistence(d, &p);
+    ssize_t n = rc < 0 ? rc : ids_read(p.dir, &ids);
+    if (n < 0)
+        return (int)n;
+    if (!bsearch(&id, ids, (size_t)n, sizeof *ids, id_compare))
+        rc = id_missing(&p, id, ids, (size_t)n);
+    free(ids);
+    return rc < 0 ? rc : command_begin(d, "restore", id, out);
+}
+
+int ddict_persist_as(ddict_t *d, uint64_t id, int timeout_ms) {
+    ddict_state_t *s;
+    int rc = ddict_persist_begin(d, id, &s);
+    return rc < 0 ? rc : command_finish(s, timeout_ms);
+}
+
+int ddict_persist(ddict_t *d, int timeout_ms) {
+    return ddict_persist_as(d, 0, timeout_ms);
+}
+
+int ddict_restore(ddict_t *d, uint64_t id, int timeout_ms) {
+    ddict_state_t *s;
+    int rc = ddict_restore_begin(d, id, &s);
+    return rc < 0 ? rc : command_finish(s, timeout_ms);
+}
+
+/* The state that a read-only dictionary has; -1: none yet. */
+static int at_read(ddict_t *d, int64_t *at, int timeout_ms) {
+    struct persist_item item = {0};
+    size_t len = 0;
+    int rc =
+        ddict_get(d, PERSIST_KEY, PERSIST_KEY_LEN, &item, sizeof item, &len, NULL, 0, timeout_ms);
+    *at = rc == 0 && len == sizeof item ? (int64_t)item.at - 1 : -1;
+    return rc < 0 && !key_is_absent(rc) ? rc : 0;
+}
+
+/* Which state comes next. */
+static int next_find(ddict_t *d, uint64_t *next, int timeout_ms) {
+    struct ddict_persistence p;
+    uint64_t *ids;
+    int64_t at;
+    int rc = ddict_get_persistence(d, &p);
+    if (rc == 0 && !p.read_only)
+        rc = dd_error(-EINVAL,
+                      "advance is for dictionaries that only read the states in %s: "
+                      "--ddict-persist=DIR,read-only",
+                      p.dir);
+    rc = rc < 0 ? rc : at_read(d, &at, timeout_ms);
+    ssize_t n = rc < 0 ? rc : ids_read(p.dir, &ids), i = 0;
+    if (n < 0)
+        return (int)n;
+    while (i < n && at >= 0 && ids[i] <= (uint64_t)at)
+        i++;
+    if (i == n)
+        rc = at < 0 ? dd_error(-ENOENT, "there is no state in %s", p.dir)
+                    : dd_error(-ENOENT, "state %" PRId64 " is the last one in %s", at, p.dir);
+    else
+        *next = at >= 0 && p.freq > 0 ? (uint64_t)at + p.freq : ids[i];
+    free(ids);
+    return rc;
+}
+
+int ddict_advance_begin(ddict_t *d, ddict_state_t **out) {
+    uint64_t next;
+    *out = NULL;
+    int rc = next_find(d, &next, -1);
+    return rc < 0 ? rc : ddict_restore_begin(d, next, out);
+}
+
+int ddict_advance(ddict_t *d, int timeout_ms) {
+    uint64_t next;
+    int rc = next_find(d, &next, timeout_ms);
+    return rc < 0 ? rc : ddict_restore(d, next, timeout_ms);
+}

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States on disk, by number: persist(), persisted_ids(), restore(), advance(), read-only dictionaries, and savers that die."""
+
+import asyncio
+import gc
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import textwrap
+import threading
+import time
+import unittest
+import warnings
+
+import ddict
+
+from harness import Dictionary, python
+
+COMMAND = os.environ["DDICT_TEST_COMMAND"]
+
+
+class PersistTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = os.path.join(folder.name, "states", "of it")
+
+    def dictionary(self, words="", **more):
+        it = Dictionary(mem=64 << 20, more=["--persist", self.folder + words], **more)
+        self.addCleanup(self.end, it)
+        return it
+
+    def end(self, it):
+        gc.collect()
+        self.assertFalse(any(it.stop()))
+
+    def attach(self, words="", **more):
+        d = self.dictionary(words, **more).attach()
+        self.addCleanup(d.detach)
+        return d
+
+    def refused(self, d, what, call, *args, error=ddict.SaveError):
+        with self.assertRaisesRegex(error, what):
+            call(*args)
+        return self
+
+    def listed(self):
+        return sorted(os.listdir(self.folder))
+
+
+class States(PersistTest):
+    def test_a_state_is_what_was_there(self):
+        d = self.attach(nodes=2, managers=3)
+        self.assertEqual(d.persisted_ids(), [])
+        d.update({f"k{i}": bytes([i]) * i for i in range(200)})
+        q = ddict.Queue("q", d=d)
+        q.put("first")
+        self.assertEqual(d.persist(), 0)
+        self.assertEqual(d.persist(7), 7)
+        self.assertEqual(d.persisted_ids(), [0, 7])
+        self.assertEqual(self.listed(), ["0", "7"])
+        was = dict(d)
+        d["k3"], d["new"] = b"changed", "new"
+        del d["k4"]
+        self.assertEqual(q.get(), "first")
+        q.put("second")
+        d.restore(7)
+        self.assertEqual(dict(d), was)
+        self.assertEqual(q.get(), "first")
+        self.assertEqual(len(q), 0)
+
+    def test_it_is_a_folder_of_ddict_save(self):
+        d = self.attach()
+        d["a"] = [1, 2]
+        d.persist(3)
+        with Dictionary() as other, other.attach() as there:
+            there["b"] = "stays"
+            ddict.restore(os.path.join(self.folder, "3"), d=there)
+            self.assertEqual(dict(there), {"a": [1, 2], "b": "stays"})
+
+    def test_a_state_is_replaced(self):
+        d = self.attach()
+        for value in ("first", "second"):
+            d["a"] = value
+            d.persist(5)
+        d["a"] = "third"
+        d.restore(5)
+        self.assertEqual(d["a"], "second")
+        self.assertEqual(self.listed(), ["5"])
+
+    def test_later_states_go_with_a_restore(self):
+        d = self.attach()
+        for i in range(5):
+            d["i"] = i
+            d.persist(i)
+        d.restore(2)
+        self.assertEqual(d["i"], 2)
+        self.assertEqual(self.listed(), ["0", "1", "2"])
+
+    def test_the_newest_stay(self):
+        d = self.attach(",count=2")
+        for i in (1, 3, 10):
+            d.persist(i)
+        self.assertEqual(d.persisted_ids(), [3, 10])
+        d.persist(2)  # the one that was saved last is not removed
+        self.assertEqual(d.persisted_ids(), [2, 10])
+        self.assertEqual(self.listed(), ["10", "2"])
+
+    def test_what_is_no_state_is_not_listed(self):
+        d = self.attach()
+        d.persist(1)
+        for name in ("007", "x", "3.part-0123abcd", "4", "-5"):
+            shutil.copytree(os.path.join(self.folder, "1"), os.path.join(self.folder, name))
+        os.unlink(os.path.join(self.folder, "4", "manifest.json"))
+        self.assertEqual(d.persisted_ids(), [1])
+
+    def test_numbers_that_are_none(self):
+        d = self.attach()
+        d.persist(1)
+        d.persist(4)
+        self.refused(d, "state 2 is not in .*; there: 1, 4", d.restore, 2)
+        for bad in (-1, 1 << 64):
+            self.refused(d, "", d.persist, bad, error=OverflowError)
+        self.refused(d, "", d.restore, "1", error=TypeError)
+
+    def test_a_dictionary_without_a_folder(self):
+        with Dictionary() as it, it.attach() as d:
+            for call in (d.persist, d.persisted_ids, d.advance, lambda: d.restore(0)):
+                self.refused(d, "has no folder for its states: start it with --ddict-persist", call, error=ddict.Error)
+
+
+class Behind(PersistTest):
+    def test_the_program_goes_on(self):
+        d = self.attach()
+        d["a"] = os.urandom(20 << 20)
+        future = d.persist(1, wait=False)
+        d["b"] = 1
+        self.assertEqual(future.result(60), 1)
+        self.assertTrue(future.done())
+        self.assertEqual(d.persisted_ids(), [1])
+
+        async def awaited():
+            return await d.persist(2, wait=False)
+        self.assertEqual(asyncio.run(awaited()), 2)
+
+    def test_several_at_once_take_turns(self):
+        d = self.attach()
+        d["a"] = os.urandom(4 << 20)
+        for future in [d.persist(i % 3, wait=False) for i in range(6)]:
+            future.result(60)
+        self.assertEqual(d.persisted_ids(), [0, 1, 2])
+        self.assertEqual(self.listed(), ["0", "1", "2"])
+
+    def test_a_failure_is_told(self):
+        d = self.attach()
+        os.makedirs(os.path.dirname(self.folder))
+        with open(self.folder, "w"):
+            pass
+        future = d.persist(1, wait=False)
+        self.assertRegex(str(future.exception(60)), "cannot make .*: File exists|Not a directory")
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            future = d.persist(1, wait=False)
+            while not future.done():
+                time.sleep(0.01)
+            del future
+            end = time.monotonic() + 10
+            while not told and time.monotonic() < end:  # its thread has it, too
+                gc.collect()
+                time.sleep(0.01)
+        self.assertIn("nobody asked", str(told[0].message))
+
+    def test_the_end_of_the_program_waits(self):
+        it = self.dictionary()
+        program = textwrap.dedent("""
+            import ddict, os
+            d = ddict.attach()
+            d["a"] = os.urandom(30 << 20)
+            d.persist(4, wait=False)
+        """)
+        self.assertEqual(python(program, environment=it.environment()).wait(60), 0)
+        with it.attach() as d:
+            self.assertEqual(d.persisted_ids(), [4])
+
+    def test_a_timeout_ends_it(self):
+        d = self.attach()
+        d["a"] = os.urandom(20 << 20)
+        d.persist(0)
+        with Paused(self, d) as paused:
+            with self.assertRaises(ddict.TimeoutError):
+                d.persist(1, timeout=0.5)
+        d.persist(2)
+        self.assertEqual(self.listed(), ["0", "2"])
+
+
+class Paused:
+    """A saver of state 9 that is stopped while it has the turn"""
+
+    def __init__(self, test, d):
+        self.test, self.d = test, d
+
+    def __enter__(self):
+        os.makedirs(self.test.folder, exist_ok=True)
+        env = {**os.environ, "DDICT_NAME": self.d.name}
+        while True:
+            self.process = subprocess.Popen([COMMAND, "save", "--quiet", "--persist=9"], env=env, stderr=subprocess.DEVNULL)
+            while self.process.poll() is None:
+                if any(name.startswith("9.part-") for name in os.listdir(self.test.folder)):
+                    self.process.send_signal(signal.SIGSTOP)
+                    break
+            if any(name.startswith("9.part-") for name in os.listdir(self.test.folder)) and self.process.poll() is None:
+                return self
+            self.process.send_signal(signal.SIGCONT)
+            self.process.wait()
+
+    def __exit__(self, *exc):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            self.process.kill()
+        self.process.wait()
+
+
+class Deaths(PersistTest):
+    def test_a_saver_that_is_killed(self):
+        d = self.attach()
+        d["a"] = os.urandom(30 << 20)
+        d.persist(8)
+        with Paused(self, d) as paused:
+            waits = d.persist(10, wait=False)
+            time.sleep(0.6)
+            self.assertFalse(waits.done())  # the other one lives
+            self.assertEqual(d.persisted_ids(), [8])
+            paused.process.kill()
+            waits.result(30)
+        self.assertEqual(d.persisted_ids(), [8, 10])
+        self.assertEqual(self.listed(), ["10", "8"])
+
+    def test_a_restore_that_is_killed(self):
+        d = self.attach()
+        was = {f"k{i}": os.urandom(1 << 18) for i in range(100)}
+        d.update(was)
+        d.persist(1)
+        for wait in (0.0, 0.02, 0.05, 0.1, 0.15, 0.2):
+            process = subprocess.Popen([COMMAND, "restore", "--quiet", "--persist=1"], env={**os.environ, "DDICT_NAME": d.name}, stderr=subprocess.DEVNULL)
+            time.sleep(wait)
+            process.kill()
+            process.wait()
+        d.restore(1)
+        self.assertEqual(dict(d), was)
+        self.assertEqual(d.persisted_ids(), [1])
+
+
+class Disks(PersistTest):
+    def test_a_folder_that_cannot_be_made(self):
+        d = self.attach()
+        os.makedirs(os.path.dirname(self.folder))
+        with open(self.folder, "w"):
+            pass
+        self.refused(d, f"cannot make {self.folder}", d.persist)
+        os.unlink(self.folder)
+        d.persist()
+        self.assertEqual(d.persisted_ids(), [0])
+
+    def test_a_disk_that_is_full(self):
+        os.makedirs(self.folder)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", self.folder], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no file system can be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.folder], check=True)
+        d = self.attach(",count=1")
+        d["a"] = "small"
+        d.persist(1)
+        d["b"] = os.urandom(8 << 20)
+        for id in (1, 2):
+            self.refused(d, "No space left on device", d.persist, id)
+            self.assertEqual(self.listed(), ["1"])
+        d.restore(1)
+        self.assertEqual(dict(d), {"a": "small"})
+
+    def test_a_damaged_state_changes_nothing(self):
+        d = self.attach()
+        d["a"] = b"x" * 5000
+        d.persist(1)
+        d["a"] = "present"
+        part = os.path.join(self.folder, "1", json.load(open(os.path.join(self.folder, "1", "manifest.json")))["parts"][0]["file"])
+        with open(part, "r+b") as f:
+            f.seek(2000)
+            f.write(b"y")
+        self.refused(d, "damaged", d.restore, 1)
+        self.assertEqual(dict(d), {"a": "present"})
+
+
+class ReadOnly(PersistTest):
+    def states(self, *ids):
+        with Dictionary(mem=64 << 20, more=["--persist", self.folder]) as it, it.attach() as d:
+            for i in ids:
+                d["i"] = i
+                d[i] = "own"
+                d.persist(i)
+                del d[i]
+
+    def up(self, **more):
+        d = ddict.up(mem="32M", local=True, persist=self.folder, read_only=True, **more)
+        self.addCleanup(d.down)
+        return d
+
+    def test_only_restore_and_advance_change_it(self):
+        self.states(2, 4, 5)
+        d = self.up()
+        self.refused(d, "frozen", d.__setitem__, "a", 1, error=ddict.FrozenError)
+        self.assertEqual(len(d), 0)
+        for i in (2, 4):
+            d.advance()
+            self.assertEqual(dict(d), {"i": i, i: "own"})
+            self.refused(d, "frozen", d.__setitem__, "a", 1, error=ddict.FrozenError)
+        d.restore(2)
+        self.assertEqual(d["i"], 2)
+        self.assertEqual(d.persisted_ids(), [2, 4, 5])  # nothing was removed
+        d.advance()
+        d.advance()
+        self.refused(d, "state 5 is the last one in", d.advance)
+        self.assertEqual(d["i"], 5)
+        self.refused(d, "only reads the states", d.persist, error=ddict.FrozenError)
+
+    def test_restore_from_and_steps(self):
+        self.states(2, 4, 5, 6)
+        d = self.up(restore_from=2, persist_freq=2)
+        self.assertEqual(d["i"], 2)
+        d.advance()
+        d.advance()
+        self.assertEqual(d["i"], 6)
+        self.refused(d, "state 6 is the last one in", d.advance)
+        d.restore(5)
+        self.refused(d, "state 7 is not in", d.advance)
+        self.assertEqual(d["i"], 5)
+
+    def test_several_advance(self):
+        self.states(*range(8))
+        d = self.up(restore_from=0)
+        threads = [threading.Thread(target=d.advance) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertIn(d["i"], (1, 2, 3))
+        self.assertEqual(len(d), 2)
+        self.refused(d, "frozen", d.__setitem__, "a", 1, error=ddict.FrozenError)
+
+    def test_others_do_not_advance(self):
+        d = self.attach()
+        d.persist(1)
+        self.refused(d, "advance is for dictionaries that only read", d.advance)
+
+    def test_a_frozen_dictionary(self):
+        d = self.attach()
+        d["a"] = 1
+        d.freeze()
+        d.persist(1)
+        self.refused(d, "frozen: unfreeze it", d.restore, 1, error=ddict.FrozenError)
+        d.unfreeze()
+        d.restore(1)
+        self.assertEqual(dict(d), {"a": 1})
+
+    def test_options(self):
+        self.refused(None, "restore_from goes with persist", lambda: ddict.up(restore_from=3), error=TypeError)
+        self.refused(None, "go with persist", lambda: ddict.up(persist_count=3), error=TypeError)
+        self.refused(None, "want a folder, and perhaps freq=N", lambda: ddict.up(mem="32M", persist="x,often"), error=ddict.NoDictError)
+        with self.assertRaisesRegex(ddict.SaveError, "state 3 is not in"):
+            ddict.up(mem="32M", local=True, persist=self.folder, restore_from=3)
