@@ -39,7 +39,7 @@ static const char save_usage[] =
     "  -p, --prefix=P       only str keys that begin with P\n"
     "      --files          each value in a file of its own below PATH, named by its\n"
     "                       key; the same command goes on where it stopped\n"
-    "      --persist=N      as state N of the dictionary: PATH is --ddict-persist's DIR/N\n"
+    "      --persist=N      as state N of the dictionary, in its folder of states\n"
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
 static const char restore_usage[] =
@@ -49,8 +49,8 @@ static const char restore_usage[] =
     "  -p, --prefix=P       only str keys that begin with P\n"
     "      --keep           keep the values of keys that are there already\n"
     "      --no-pickles     leave pickles out: reading one runs the code in it\n"
-    "      --persist=N      state N of the dictionary, and nothing but it: all else is\n"
-    "                       removed, and so are the states after it\n"
+    "      --persist=N      exactly state N of the dictionary: all else is removed,\n"
+    "                       and so are later states\n"
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
 

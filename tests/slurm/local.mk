@@ -2,7 +2,7 @@
 EXTRA_DIST += tests/slurm/lib.sh tests/slurm/10-start.t tests/slurm/20-bytes.t \
   tests/slurm/30-sizes.t tests/slurm/40-loader.t tests/slurm/45-runtime.t \
   tests/slurm/46-runtime-end.t tests/slurm/50-options.t tests/slurm/57-examples.t \
-  tests/slurm/s3_folder.py tests/slurm/58-save.t tests/slurm/59-transport.t tests/slurm/59-wire.t \
+  tests/slurm/s3_folder.py tests/slurm/58-save.t tests/slurm/59-persist.t tests/slurm/59-transport.t tests/slurm/59-wire.t \
   tests/slurm/60-environment.t tests/slurm/62-environment-job.t tests/slurm/70-placement.t \
   tests/slurm/bytes.py \
   tests/slurm/sizes.py tests/slurm/loader.py tests/slurm/runtime_table.py \

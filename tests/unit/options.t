@@ -48,7 +48,7 @@ plugin/batch_task.c script
 plugin/ddict_up.c name script srun
 plugin/options.c component component component jobid jobid managers mem scope site step
 plugin/slurmd_log.c managers mem name
-plugin/srun.c jobid save scope scope srun step
+plugin/srun.c jobid scope scope srun step
 plugin/task.c component jobid
 runtime/launch/load_spec.c load load restore save save
 runtime/launch/loading.c chdir ddict ddict ddict load name name name nodes restore restore restore
