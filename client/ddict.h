@@ -996,7 +996,8 @@ struct ddict_persistence {
 /* What the dictionary was started with. -EINVAL: it has no such folder. Asks nobody. */
 DDICT_API int ddict_get_persistence(ddict_t *d, struct ddict_persistence *out);
 /*
- * Save all keys as state 0; _as: as state id. Each value is saved as of the moment it is read: a
+ * Save all keys as state 0, or, with a working set, what is seen at the handle's checkpoint under its
+ * number; _as: as state id, which with a working set is a checkpoint. Each value is saved as of the moment it is read: a
  * state of one moment needs that nobody puts meanwhile. A state of that number is replaced once the
  * new one is complete. A failure (a full disk, a folder that cannot be written: -EIO with the
  * sentence) leaves DIR as it was. DDICT_EFROZEN: the dictionary is read-only.

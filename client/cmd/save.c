@@ -40,6 +40,7 @@ static const char save_usage[] =
     "      --files          each value in a file of its own below PATH, named by its\n"
     "                       key; the same command goes on where it stopped\n"
     "      --persist=N      as state N of the dictionary, in its folder of states\n"
+    "      --checkpoint=N   what is seen at checkpoint N (the newest)\n"
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
 static const char restore_usage[] =
@@ -51,6 +52,7 @@ static const char restore_usage[] =
     "      --no-pickles     leave pickles out: reading one runs the code in it\n"
     "      --persist=N      exactly state N of the dictionary: all else is removed,\n"
     "                       and so are later states\n"
+    "      --checkpoint=N   put at checkpoint N (the newest)\n"
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_COMMON_USAGE;
 
@@ -72,6 +74,9 @@ struct line {
     const char *prefix, *path, *worker;
     const char *persist; /* number of the state; NULL: PATH is ours */
     uint64_t persist_id;
+    const char *checkpoint; /* of a working set; NULL: the newest */
+    uint64_t checkpoint_id;
+    bool turn;        /* who started us has it (client/save/persist.h) */
     const char *pass; /* of a restore of a state; NULL: the last, which puts */
     const char *usage;
 };
@@ -134,6 +139,12 @@ static int option_take(struct line *l, int c) {
         return 0;
     case 'x':
         l->pass = optarg;
+        return 0;
+    case 'c':
+        l->checkpoint = optarg;
+        return 0;
+    case 'T':
+        l->turn = true;
         return 0;
     default:
         return EXIT_USAGE;
@@ -211,6 +222,8 @@ static int line_work(struct line *l) {
     int rc = ddict_get_info(run.d, &run.info);
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
+    if (l->worker && (rc = save_checkpoint(&run, l->checkpoint ? &l->checkpoint_id : NULL)) < 0)
+        return rc;
     if (l->worker) {
         run.worker = run.info.node_id; /* there is one on each node */
         run.workers = run.info.nodes;
@@ -310,7 +323,7 @@ static void on_line(char *text) {
 /* Run workers on all nodes. 0; -ENOENT: impossible here; else the exit code + 1, with the error
  * printed. */
 static int line_spread(const struct line *l) {
-    char self[PATH_MAX], id[2 * DUMP_ID + 1];
+    char self[PATH_MAX], id[2 * DUMP_ID + 1], at[24];
     const char *name = cmd_name() ? cmd_name() : getenv("DDICT_NAME");
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
@@ -318,7 +331,7 @@ static int line_spread(const struct line *l) {
     self[n] = 0;
     for (unsigned i = 0; i < DUMP_ID; i++)
         snprintf(id + 2 * i, 3, "%02x", run.id[i]);
-    const char *argv[20] = {self, line_verb(l), "--worker", id};
+    const char *argv[24] = {self, line_verb(l), "--worker", id};
     int k = 4;
     if (l->prefix)
         argv[k++] = "--prefix", argv[k++] = l->prefix;
@@ -332,6 +345,10 @@ static int line_spread(const struct line *l) {
         argv[k++] = "--once";
     if (l->pass)
         argv[k++] = "--pass", argv[k++] = l->pass;
+    if (run.window) {
+        snprintf(at, sizeof at, "%llu", (unsigned long long)run.checkpoint);
+        argv[k++] = "--checkpoint", argv[k++] = at;
+    }
     if (l->quiet)
         argv[k++] = "--quiet";
     if (name && *name != 0)
@@ -494,15 +511,21 @@ static int line_run_state(struct line *l) {
     if (rc < 0)
         return save_failed(ddict_errmsg());
     int lost = front_look_lost(l);
-    if (lost < 0 || (rc = persist_begin(&p, &run, l->persist_id, l->restore)) < 0)
+    if (lost < 0 || (rc = persist_begin(&p, &run, l->persist_id, l->restore, l->turn)) < 0)
         return save_failed_by(dd_errmsg(), lost < 0 ? -EIO : rc);
     l->path = run.folder = p.path;
-    int code = aside_make(l, aside, sizeof aside) < 0 ? save_failed(dd_errmsg()) + 1 : 0;
+    rc = save_checkpoint(&run, l->restore ? NULL : &l->persist_id);
+    *aside = 0;
+    int code = rc < 0 || aside_make(l, aside, sizeof aside) < 0 ? save_failed(dd_errmsg()) + 1 : 0;
     bool alone = run.info.nodes == 1 || lost;
     if (code == 0 && *aside != 0)
         run.folder = aside;
     if (code == 0 && l->restore)
         code = exact_prepare(l, alone);
+    if (code == 0 && l->restore && run.window) {
+        run.checkpoint = p.id;
+        code = persist_window(&run, p.id) < 0 ? save_failed(dd_errmsg()) + 1 : 0;
+    }
     if (code == 0)
         code = front_run(l, alone);
     if (code == 0 && (l->restore                       ? persist_restored(&p, &run)
@@ -528,6 +551,8 @@ static int line_run_front(struct line *l) {
         return save_failed(ddict_errmsg());
     int lost = rc == 0 ? front_look_lost(l) : 0;
     if (lost < 0)
+        return save_failed(dd_errmsg());
+    if (rc == 0 && save_checkpoint(&run, l->checkpoint ? &l->checkpoint_id : NULL) < 0)
         return save_failed(dd_errmsg());
     if (login && run.one_file && (rc = cmd_relay(cmd_name(), NULL)) >= 0)
         return rc; /* a node did the work */
@@ -581,6 +606,8 @@ static const struct option longs[] = {CMD_LONGS,
                                       {"loaded", no_argument, NULL, 'l'},
                                       {"persist", required_argument, NULL, 'i'},
                                       {"pass", required_argument, NULL, 'x'},
+                                      {"checkpoint", required_argument, NULL, 'c'},
+                                      {"turn", no_argument, NULL, 'T'},
                                       {0}};
 
 /* The exit code. */
@@ -595,6 +622,8 @@ static int options_parse(int argc, char **argv, struct line *l) {
                                     : "--no-pickles");
     if (l->persist && count_parse(l->persist, 0, INT64_MAX, &l->persist_id) < 0)
         return cmd_usage(l->usage, "--persist=%s: a number from 0 on is wanted", l->persist);
+    if (l->checkpoint && count_parse(l->checkpoint, 0, INT64_MAX, &l->checkpoint_id) < 0)
+        return cmd_usage(l->usage, "--checkpoint=%s: a number from 0 on is wanted", l->checkpoint);
     if (l->persist && (l->files || l->keep || l->no_pickles || l->prefix))
         return cmd_usage(l->usage, "--persist is for all of the dictionary");
     return EXIT_OK;

@@ -12,7 +12,7 @@ libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_la
   client/lib/probe_ask.c client/lib/publish.c client/lib/publish.h client/lib/publish_clean.c \
   client/lib/publish_items.c client/lib/put.c client/lib/put_many.c client/lib/queue.c \
   client/lib/request.c client/lib/request.h client/lib/request_error.c client/lib/session.c \
-  client/lib/persist.c client/lib/program.c client/lib/program.h client/lib/stats_public.c client/lib/stats_public.h client/lib/subscribe.c client/lib/up.c \
+  client/lib/persist.c client/lib/persist.h client/lib/program.c client/lib/program.h client/lib/stats_public.c client/lib/stats_public.h client/lib/subscribe.c client/lib/up.c \
   client/lib/up.h client/lib/up_child.c client/lib/up_child.h client/lib/typed.c \
   client/lib/typed.h client/lib/typed_array.c client/lib/typed_key.c client/lib/typed_value.c \
   client/lib/view.h client/lib/window.c client/lib/window.h client/lib/window_atomic.c client/lib/window_call.c \

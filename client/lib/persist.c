@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* persist.c - states of the dictionary on disk, by number (SAVE 4). Saving and restoring is the work
  * of `ddict save` and `ddict restore`, on all nodes; here they are started. */
-#include "handle.h"
+#include "persist.h"
+
 #include "program.h"
 #include "up.h"
 #include <base/defaults.h>
@@ -115,7 +116,7 @@ struct ddict_state {
     size_t len;
 };
 
-static int command_start(struct ddict_state *s, const char *name, uint64_t id) {
+static int command_start(struct ddict_state *s, const char *name, uint64_t id, bool our_turn) {
     char path[PATH_MAX], number[40];
     char *argv[] = {path,
                     (char *)(uintptr_t)s->verb,
@@ -124,6 +125,7 @@ static int command_start(struct ddict_state *s, const char *name, uint64_t id) {
                     (char *)(uintptr_t) "--name",
                     (char *)(uintptr_t)name,
                     number,
+                    our_turn ? (char *)(uintptr_t) "--turn" : NULL,
                     NULL};
     snprintf(number, sizeof number, "--persist=%" PRIu64, id);
     int rc = program_find(path);
@@ -135,7 +137,9 @@ static int command_start(struct ddict_state *s, const char *name, uint64_t id) {
     return rc;
 }
 
-static int command_begin(ddict_t *d, const char *verb, uint64_t id, ddict_state_t **out) {
+/* our_turn: this process has taken it for the command. */
+static int command_begin(ddict_t *d, const char *verb, uint64_t id, bool our_turn,
+                         ddict_state_t **out) {
     struct session *session;
     int rc = session_enter(d, &session, -1);
     if (rc < 0)
@@ -145,7 +149,7 @@ static int command_begin(ddict_t *d, const char *verb, uint64_t id, ddict_state_
         return dd_error(-ENOMEM, "out of memory");
     s->verb = verb;
     s->from = -1;
-    rc = command_start(s, session->name, id);
+    rc = command_start(s, session->name, id, our_turn);
     if (rc < 0)
         free(s);
     else
@@ -238,7 +242,7 @@ int ddict_persist_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
     if (p.read_only)
         return dd_error(DDICT_EFROZEN, "the dictionary only reads the states in %s (read-only)",
                         p.dir);
-    return command_begin(d, "save", id, out);
+    return command_begin(d, "save", id, false, out);
 }
 
 int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
@@ -252,7 +256,7 @@ int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
     if (!bsearch(&id, ids, (size_t)n, sizeof *ids, id_compare))
         rc = id_missing(&p, id, ids, (size_t)n);
     free(ids);
-    return rc < 0 ? rc : command_begin(d, "restore", id, out);
+    return rc < 0 ? rc : command_begin(d, "restore", id, false, out);
 }
 
 int ddict_persist_as(ddict_t *d, uint64_t id, int timeout_ms) {
@@ -261,25 +265,109 @@ int ddict_persist_as(ddict_t *d, uint64_t id, int timeout_ms) {
     return rc < 0 ? rc : command_finish(s, timeout_ms);
 }
 
+static int64_t persist_id(ddict_t *d) {
+    int k = ddict_working_set(d, NULL);
+    return k > 0 ? ddict_checkpoint_id(d) : k;
+}
+
 int ddict_persist(ddict_t *d, int timeout_ms) {
-    return ddict_persist_as(d, 0, timeout_ms);
+    int64_t id = persist_id(d);
+    return id < 0 ? (int)id : ddict_persist_as(d, (uint64_t)id, timeout_ms);
 }
 
 int ddict_restore(ddict_t *d, uint64_t id, int timeout_ms) {
     ddict_state_t *s;
     int rc = ddict_restore_begin(d, id, &s);
-    return rc < 0 ? rc : command_finish(s, timeout_ms);
+    rc = rc < 0 ? rc : command_finish(s, timeout_ms);
+    return rc == 0 && ddict_working_set(d, NULL) > 0 ? ddict_set_checkpoint_id(d, id) : rc;
+}
+
+static int item_read(ddict_t *d, struct persist_item *item, uint64_t *version, int timeout_ms) {
+    struct ddict_view v;
+    int rc = ddict_view(d, PERSIST_KEY, PERSIST_KEY_LEN, &v, 0, timeout_ms);
+    *item = (struct persist_item){0};
+    *version = 0;
+    if (rc < 0)
+        return key_is_absent(rc) ? 0 : rc;
+    *version = v.version;
+    if (v.len == sizeof *item)
+        memcpy(item, v.data, sizeof *item);
+    ddict_release(&v);
+    return 0;
 }
 
 /* The state that a read-only dictionary has; -1: none yet. */
 static int at_read(ddict_t *d, int64_t *at, int timeout_ms) {
-    struct persist_item item = {0};
-    size_t len = 0;
-    int rc =
-        ddict_get(d, PERSIST_KEY, PERSIST_KEY_LEN, &item, sizeof item, &len, NULL, 0, timeout_ms);
-    *at = rc == 0 && len == sizeof item ? (int64_t)item.at - 1 : -1;
-    return rc < 0 && !key_is_absent(rc) ? rc : 0;
+    struct persist_item item;
+    uint64_t version;
+    int rc = item_read(d, &item, &version, timeout_ms);
+    *at = (int64_t)item.at - 1;
+    return rc;
 }
+
+/* --- checkpoints that are retired --- */
+
+/* It is our turn: save it, and say so. */
+static int checkpoint_save(ddict_t *d, uint64_t id, struct persist_item *item, uint64_t version) {
+    char why[DD_ERRMSG_MAX];
+    ddict_state_t *s;
+    int rc = command_begin(d, "save", id, true, &s);
+    rc = rc < 0 ? rc : command_finish(s, DD_PERSIST_TURN_MS);
+    snprintf(why, sizeof why, "%s", dd_errmsg());
+    item->node = item->client = 0;
+    if (rc == 0)
+        item->saved = id + 1;
+    int put =
+        ddict_put_if(d, PERSIST_KEY, PERSIST_KEY_LEN, item, sizeof *item, 0, version, NULL, -1);
+    return rc < 0 ? dd_error(rc,
+                             "checkpoint %" PRIu64 " is not retired, as it cannot be saved: %.300s",
+                             id, why)
+                  : put;
+}
+
+static int checkpoint_await(ddict_t *d, uint64_t id) {
+    struct ddict_client me;
+    struct persist_item item;
+    struct deadline limit;
+    uint64_t version;
+    deadline_start(&limit, DD_PERSIST_TURN_MS);
+    int rc = ddict_self(d, &me, -1);
+    while (rc == 0 && (rc = item_read(d, &item, &version, -1)) == 0) {
+        struct ddict_client by = {.node = item.node, .id = item.client};
+        if (item.saved > id)
+            return 0;
+        if (item.client != 0 && (rc = ddict_alive(d, by, -1)) != 0) {
+            if (rc == 1)
+                rc = ddict_wait_change(d, PERSIST_KEY, PERSIST_KEY_LEN, version, NULL,
+                                       PERSIST_LOOK_MS);
+            if (rc == -ETIMEDOUT && !deadline_over(&limit))
+                rc = 0;
+            continue;
+        }
+        item.node = me.node;
+        item.client = me.id;
+        rc = ddict_put_if(d, PERSIST_KEY, PERSIST_KEY_LEN, &item, sizeof item, 0, version, &version,
+                          -1);
+        if (rc == 0)
+            return checkpoint_save(d, id, &item, version);
+        if (rc == DDICT_ECHANGED)
+            rc = 0;
+    }
+    return rc;
+}
+
+int persist_retiring(ddict_t *d, const struct session *s, uint64_t from, uint64_t to) {
+    struct persist_text p;
+    int rc = 0;
+    if (s->status_page->persist[0] == 0 || persist_text_parse(s->status_page->persist, &p) < 0 ||
+        p.freq == 0 || p.read_only)
+        return 0;
+    for (uint64_t id = (from + p.freq - 1) / p.freq * p.freq; rc == 0 && id < to; id += p.freq)
+        rc = checkpoint_await(d, id);
+    return rc;
+}
+
+/* --- one after another --- */
 
 /* Which state comes next. */
 static int next_find(ddict_t *d, uint64_t *next, int timeout_ms) {

@@ -7,6 +7,7 @@
  */
 #include "window_wait.h"
 
+#include "persist.h"
 #include "window_change.h"
 #include "window_list.h"
 
@@ -201,10 +202,20 @@ static int all_came(struct window_call *c, bool waits) {
     return rc;
 }
 
+/* Save what is to be saved before it is retired (--persist); that does not count as time of the call. */
+static int save_first(struct window_call *c, uint64_t oldest) {
+    int rc = c->timeout_ms == 0 ? 0 : persist_retiring(c->d, c->s, c->state.oldest, oldest);
+    if (rc == 0)
+        call_deadline_init(&c->w, c->s, c->timeout_ms);
+    return rc;
+}
+
 /* One checkpoint further. */
 static int step(struct window_call *c) {
     uint64_t oldest = c->state.oldest;
     int rc = all_came(c, true);
+    if (rc == 0)
+        rc = save_first(c, oldest + 1);
     if (rc == 0)
         rc = window_state_look(c);
     if (rc == 0 && c->state.oldest != oldest)
@@ -220,9 +231,15 @@ static int step(struct window_call *c) {
     return rc == WINDOW_DUE ? open : rc;
 }
 
+/* Nothing is waited for: to where the handle is. */
+static int leap(struct window_call *c) {
+    uint64_t oldest = c->checkpoint - (c->s->working_set - 1);
+    int rc = save_first(c, oldest);
+    return rc < 0 ? rc : state_put(c, oldest, false);
+}
+
 int window_advance(struct window_call *c) {
-    int rc = c->s->working_flags == 0 ? state_put(c, c->checkpoint - (c->s->working_set - 1), false)
-                                      : step(c);
+    int rc = c->s->working_flags == 0 ? leap(c) : step(c);
     return rc == DDICT_ECHANGED ? 0 : rc;
 }
 

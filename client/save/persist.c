@@ -6,6 +6,7 @@
 #include <base/clock.h>
 #include <base/defaults.h>
 #include <base/error.h>
+#include <base/hidden_key.h>
 #include <base/verb.h>
 
 #include <dirent.h>
@@ -17,8 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define TURN_LOOK_MS 250 /* between two looks whether the holder lives */
 
 static int client_error(int code) {
     return dd_error(code, "%s", ddict_errmsg());
@@ -54,7 +53,8 @@ static int turn_is_free(struct save_run *run, const struct persist_item *item) {
 
 static int turn_wait(struct save_run *run, uint64_t version, struct deadline *d,
                      const struct persist_item *item) {
-    int rc = ddict_wait_change(run->d, PERSIST_KEY, PERSIST_KEY_LEN, version, NULL, TURN_LOOK_MS);
+    int rc =
+        ddict_wait_change(run->d, PERSIST_KEY, PERSIST_KEY_LEN, version, NULL, PERSIST_LOOK_MS);
     if (save_stopped(run))
         return dd_error(-ECANCELED, "ended by a signal");
     if (deadline_over(d))
@@ -170,7 +170,7 @@ static int states_remove(const struct persist *p, struct save_run *run, bool lat
 
 /* --- the front --- */
 
-int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore) {
+int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore, bool turn) {
     *p = (struct persist){.id = id, .restore = restore};
     int rc = ddict_get_persistence(run->d, &p->is);
     if (rc < 0)
@@ -180,8 +180,8 @@ int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool res
         return dd_error(DDICT_EFROZEN, "the dictionary only reads the states in %s (read-only)",
                         p->is.dir);
     rc = restore ? 0 : dir_make(p->is.dir);
-    rc = rc < 0 ? rc : turn_take(p, run);
-    if (rc == 0 && p->version != 0 && !p->is.read_only)
+    rc = rc < 0 || turn ? rc : turn_take(p, run);
+    if (rc == 0 && (p->version != 0 || turn) && !p->is.read_only)
         asides_remove(p);
     return rc;
 }
@@ -252,13 +252,53 @@ static int key_seen(struct save_run *run, const void *key, size_t klen) {
 }
 
 int persist_is_empty(struct save_run *run) {
-    int rc = keys_each(run, -1, key_seen);
+    int rc = run->window ? ddict_contains(run->d, SAVE_WINDOW, SAVE_WINDOW_LEN, NULL, -1) : 0;
+    rc = rc < 0 ? client_error(rc) : rc == 0 ? keys_each(run, -1, key_seen) : rc;
     return rc < 0 ? rc : rc == 0;
 }
 
 static int key_remove(struct save_run *run, const void *key, size_t klen) {
+    if (run->window && !key_is_hidden(key, klen))
+        return 0; /* goes with the items of the window */
     int rc = ddict_del(run->d, key, klen, -1);
     return rc < 0 && !key_is_absent(rc) ? client_error(rc) : 0;
+}
+
+/* The items of checkpoints: directed keys, and behind the manager's number this. */
+static bool is_of_window(const uint8_t *key, size_t klen) {
+    return klen >= DIRECT_HEAD + SAVE_WINDOW_LEN &&
+           memcmp(key + DIRECT_HEAD, SAVE_WINDOW, SAVE_WINDOW_LEN) == 0;
+}
+
+static int items_clear(struct save_run *run, int manager) {
+    ddict_iter_t *it;
+    const void *key;
+    size_t klen;
+    int more = 1;
+    if (!run->window)
+        return 0;
+    int rc =
+        ddict_iter_open_flags(run->d, manager, DIRECT_WORD, DIRECT_LEN, DDICT_ITER_HIDDEN, &it, -1);
+    if (rc < 0)
+        return client_error(rc);
+    while (rc == 0 && more == 1) {
+        if ((more = ddict_iter_next(it, &key, &klen)) < 0)
+            rc = client_error(more);
+        else if (more == 1 && is_of_window(key, klen) &&
+                 (rc = ddict_del(run->d, key, klen, -1)) < 0)
+            rc = key_is_absent(rc) ? 0 : client_error(rc);
+    }
+    ddict_iter_close(it);
+    return rc;
+}
+
+int persist_window(struct save_run *run, uint64_t id) {
+    struct {
+        uint64_t oldest, closing;
+    } state = {.oldest = id};
+    int rc = ddict_put(run->d, SAVE_WINDOW, SAVE_WINDOW_LEN, &state, sizeof state, 0, -1);
+    rc = rc < 0 ? rc : ddict_set_checkpoint_id(run->d, id);
+    return rc < 0 ? client_error(rc) : 0;
 }
 
 static void managers_clear(struct save_run *run) {
@@ -267,7 +307,7 @@ static void managers_clear(struct save_run *run) {
     for (uint64_t i; rc == 0 && (i = __atomic_fetch_add(&run->claimed, 1, __ATOMIC_RELAXED),
                                 i < run->info.managers);)
         if (save_ours(run, i))
-            rc = keys_each(run, (int)i, key_remove);
+            rc = (rc = keys_each(run, (int)i, key_remove)) < 0 ? rc : items_clear(run, (int)i);
     if (rc < 0)
         save_fail(run);
 }

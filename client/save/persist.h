@@ -21,9 +21,13 @@ struct persist {
     uint64_t version;         /* of the item; 0: it is not our turn */
 };
 
+/* The item with the window of a working set, and the begin of the names of its others (FORMAT 8). */
+#define SAVE_WINDOW     "\0ddict.window"
+#define SAVE_WINDOW_LEN (sizeof SAVE_WINDOW - 1)
+
 /* Find the folder, wait for our turn, and remove what dead ones left; a dictionary that is read-only
- * is unfrozen for a restore. */
-int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore);
+ * is unfrozen for a restore. turn: who started us has it. */
+int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore, bool turn);
 /* Give the new state its name, in place of an earlier one, and remove those that are too many. */
 int persist_name(struct persist *p, struct save_run *run, const char *aside);
 /* Restored: remove the states of later numbers, and note which one the dictionary has. */
@@ -33,6 +37,8 @@ void persist_end(struct persist *p, struct save_run *run);
 
 /* 1: the dictionary has nothing that a state would have; 0 or a negative code. */
 int persist_is_empty(struct save_run *run);
+/* With a working set, after all was removed: its oldest checkpoint is `id`, and so is ours. */
+int persist_window(struct save_run *run, uint64_t id);
 /* Remove what a save would save, of this worker's managers. 0; -1: run->why says why. */
 int persist_clear(struct save_run *run);
 

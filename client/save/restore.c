@@ -5,6 +5,7 @@
 #include "dump_in.h"
 #include "save.h"
 #include <base/error.h>
+#include <base/hidden_key.h>
 
 #include <common/key_text.h>
 #include <errno.h>
@@ -22,6 +23,11 @@ static int pickle_left_out(struct save_run *run, const struct dump_item *it) {
         save_left_out(run, (const char *)name.data, "a pickle");
     bytes_free(&name);
     return rc < 0 ? dd_error(-ENOMEM, "out of memory") : 0;
+}
+
+/* In a working set nobody has to put again what was restored. */
+static unsigned lasting(const struct save_run *run, const struct dump_item *it) {
+    return run->window && !key_is_hidden(it->key, it->klen) ? DDICT_PERSISTENT : 0;
 }
 
 static int items_put(struct save_run *run, const struct dump_item *items, int n) {
@@ -42,7 +48,8 @@ static int items_put(struct save_run *run, const struct dump_item *items, int n)
                                          .klen = it->klen,
                                          .val = it->val,
                                          .vlen = it->vlen,
-                                         .flags = DDICT_TAG(it->tag) | (run->keep ? DDICT_NEW : 0)};
+                                         .flags = DDICT_TAG(it->tag) | (run->keep ? DDICT_NEW : 0) |
+                                                  lasting(run, it)};
         bytes += it->vlen;
     }
     ssize_t put = k > 0 && !run->verify ? ddict_put_many(run->d, pairs, k, -1) : 0;

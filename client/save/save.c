@@ -88,6 +88,18 @@ int save_look_lost(struct save_run *run, int wait_ms) {
     return rc < 0 ? dd_error(rc, "%s", ddict_errmsg()) : 0;
 }
 
+int save_checkpoint(struct save_run *run, const uint64_t *checkpoint) {
+    int k = ddict_working_set(run->d, NULL);
+    int64_t at = k <= 0        ? k
+                 : !checkpoint ? ddict_sync_to_newest_checkpoint(run->d, -1)
+                               : ddict_set_checkpoint_id(run->d, *checkpoint);
+    if (at < 0)
+        return dd_error((int)at, "%s", ddict_errmsg());
+    run->window = k > 0;
+    run->checkpoint = checkpoint ? *checkpoint : (uint64_t)at;
+    return 0;
+}
+
 /* --- items --- */
 
 struct batch {

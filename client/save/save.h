@@ -51,6 +51,9 @@ struct save_run {
     bool keep;       /* restore: leave keys that are there as they are */
     bool no_pickles; /* restore: leave pickles out */
     bool verify;     /* restore: only read and check */
+    /* the dictionary has a working set; the checkpoint that is saved, or at which is put */
+    bool window;
+    uint64_t checkpoint;
     bool after_load; /* --stage: refuse without a key of loaded_key() */
     int lost;        /* atomic: keys were lost with a node before they could be saved (--refill) */
     /* --stage: begins the names of our parts, because others may be in the folder; else "" */
@@ -71,6 +74,9 @@ struct save_run {
     pthread_mutex_t lock;
 };
 
+/* With a working set: take the handle to the checkpoint (NULL: the newest). 0 or a negative code with
+ * the sentence set. */
+int save_checkpoint(struct save_run *run, const uint64_t *checkpoint);
 bool save_stopped(const struct save_run *run);
 /* Stop the run by this thread's failure, whose sentence dd_errmsg() becomes run->why if it is the
  * first. */

@@ -196,6 +196,8 @@ static int stage_attach(struct save_run *run, const char *name) {
     rc = rc < 0 ? rc : ddict_get_info(run->d, &run->info);
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
+    if ((rc = save_checkpoint(run, NULL)) < 0)
+        return rc;
     run->worker = run->info.node_id;
     run->workers = run->info.nodes;
     memcpy(run->id, run->info.id, sizeof run->id);

@@ -20,6 +20,7 @@ struct persist_text {
 /* The item of the dictionary that says whose turn it is to save or restore, and how far they are. */
 #define PERSIST_KEY     "sddict.persist"
 #define PERSIST_KEY_LEN (sizeof PERSIST_KEY - 1)
+#define PERSIST_LOOK_MS 250 /* between two looks whether the holder lives */
 struct persist_item {
     uint64_t node, client; /* whose turn it is, as struct ddict_client; all 0: nobody's */
     uint64_t at;           /* state that was restored last + 1; 0: none */

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import textwrap
 import threading
@@ -221,6 +222,20 @@ class Paused:
             self.process.send_signal(signal.SIGCONT)
             self.process.kill()
         self.process.wait()
+
+
+class Checkpoints(PersistTest):
+    def test_they_are_saved_when_they_are_retired(self):
+        it = Dictionary(mem=64 << 20, more=["--working-set", "2", "--persist", self.folder + ",freq=2"])
+        self.addCleanup(self.end, it)
+        with open("/proc/self/maps") as maps:
+            library = next(line.split()[-1] for line in maps if "libddict.so" in line)
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "window_states.py")
+        said = subprocess.run([sys.executable, program, library], env={**os.environ, **it.environment()}, stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(said.stdout.splitlines(), ["2 2 [0, 1, 2, None, None, None, None]", "33 3"])
+        self.assertEqual(self.listed(), ["0", "2", "3"])
+        with open(os.path.join(self.folder, "2", "manifest.json")) as f:
+            self.assertEqual(json.load(f)["items"], 4)
 
 
 class Deaths(PersistTest):

@@ -85,7 +85,7 @@ def _serve(future, state):
 
 def persist(d, id, wait, timeout):
     if id is None:
-        id = 0
+        id = d._persist_number()
     state = _checked(d._persist, id)
     if wait:
         _finish(state, timeout)
@@ -98,6 +98,7 @@ def persist(d, id, wait, timeout):
 
 def restore(d, id, timeout):
     _finish(_checked(d._restore, id), timeout)
+    d._restored(id)
 
 
 def advance(d, timeout):

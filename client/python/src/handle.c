@@ -271,6 +271,8 @@ static PyMethodDef handle_methods[] = {
      "ascending."},
     {"_persist", persist_save, METH_O, NULL}, /* number -> state, for _state_wait() */
     {"_restore", persist_restore, METH_O, NULL},
+    {"_persist_number", persist_number, METH_NOARGS, NULL},
+    {"_restored", persist_moved, METH_O, NULL},
     {"_advance", persist_advance, METH_NOARGS, NULL},
     {"prefetch", freeze_prefetch, METH_O,
      "prefetch($self, keys, /)\n--\n\nHave those of keys that are on other nodes fetched to this "

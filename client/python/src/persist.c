@@ -81,6 +81,35 @@ PyObject *persist_restore(PyObject *self, PyObject *id) {
     return begin_id(self, id, ddict_restore_begin);
 }
 
+/* The number that persist() means: the handle's checkpoint, or 0 */
+PyObject *persist_number(PyObject *self, PyObject *unused) {
+    struct handle *h = (struct handle *)self;
+    int64_t id;
+
+    if (handle_begin(h) < 0)
+        return NULL;
+    id = ddict_working_set(h->d, NULL);
+    id = id > 0 ? ddict_checkpoint_id(h->d) : id;
+    handle_end(h);
+    return id < 0 ? error_raise((int)id, NULL) : PyLong_FromLongLong(id);
+}
+
+/* _restored(number): the handle's checkpoint is this one, if there are checkpoints */
+PyObject *persist_moved(PyObject *self, PyObject *id) {
+    struct handle *h = (struct handle *)self;
+    unsigned long long number = PyLong_AsUnsignedLongLong(id);
+    int rc;
+
+    if ((number == (unsigned long long)-1 && PyErr_Occurred()) || handle_begin(h) < 0)
+        return NULL;
+    rc = ddict_working_set(h->d, NULL);
+    rc = rc > 0 ? ddict_set_checkpoint_id(h->d, number) : rc;
+    handle_end(h);
+    if (rc < 0)
+        return error_raise(rc, NULL);
+    Py_RETURN_NONE;
+}
+
 PyObject *persist_advance(PyObject *self, PyObject *unused) {
     struct handle *h = (struct handle *)self;
     ddict_state_t *s;

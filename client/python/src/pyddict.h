@@ -268,6 +268,8 @@ LOCAL PyObject *persist_get(PyObject *self, PyObject *unused);
 LOCAL PyObject *persist_ids(PyObject *self, PyObject *unused);
 LOCAL PyObject *persist_save(PyObject *self, PyObject *id);
 LOCAL PyObject *persist_restore(PyObject *self, PyObject *id);
+LOCAL PyObject *persist_number(PyObject *self, PyObject *unused);
+LOCAL PyObject *persist_moved(PyObject *self, PyObject *id);
 LOCAL PyObject *persist_advance(PyObject *self, PyObject *unused);
 LOCAL PyObject *freeze_prefetch(PyObject *self, PyObject *keys);
 LOCAL int value_put(struct handle *h, const struct key *k, const struct value *v, unsigned flags);
