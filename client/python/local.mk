@@ -29,6 +29,31 @@ python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_
 python_sources += client/python/src/gather.c client/python/src/holder.c client/python/src/window.c
 python_modules += client/python/ddict/_barrier.py client/python/ddict/_conditions.py \
   client/python/ddict/_holders.py client/python/ddict/_locks.py
+# one folder, one list: automake installs a list into one folder
+python_dragon = client/python/ddict/dragon/__init__.py client/python/ddict/dragon/_child.py \
+  client/python/ddict/dragon/_home.py client/python/ddict/dragon/_place.py \
+  client/python/ddict/dragon/mp.py
+python_dragon_data = client/python/ddict/dragon/data/__init__.py
+python_dragon_dataddict = client/python/ddict/dragon/data/ddict/__init__.py \
+  client/python/ddict/dragon/data/ddict/batch.py client/python/ddict/dragon/data/ddict/ddict.py \
+  client/python/ddict/dragon/data/ddict/errors.py client/python/ddict/dragon/data/ddict/filter.py \
+  client/python/ddict/dragon/data/ddict/keys.py client/python/ddict/dragon/data/ddict/making.py \
+  client/python/ddict/dragon/data/ddict/near.py \
+  client/python/ddict/dragon/data/ddict/persister.py \
+  client/python/ddict/dragon/data/ddict/pickler.py client/python/ddict/dragon/data/ddict/stats.py \
+  client/python/ddict/dragon/data/ddict/views.py client/python/ddict/dragon/data/ddict/window.py
+python_dragon_ai = client/python/ddict/dragon/ai/__init__.py \
+  client/python/ddict/dragon/ai/torch.py
+python_dragon_native = client/python/ddict/dragon/native/__init__.py \
+  client/python/ddict/dragon/native/barrier.py client/python/ddict/dragon/native/event.py \
+  client/python/ddict/dragon/native/lock.py client/python/ddict/dragon/native/machine.py \
+  client/python/ddict/dragon/native/process.py client/python/ddict/dragon/native/process_group.py \
+  client/python/ddict/dragon/native/queue.py client/python/ddict/dragon/native/semaphore.py
+python_dragon_infrastructure = client/python/ddict/dragon/infrastructure/__init__.py \
+  client/python/ddict/dragon/infrastructure/policy.py
+python_dragon_all = $(python_dragon) $(python_dragon_data) $(python_dragon_dataddict) \
+  $(python_dragon_ai) $(python_dragon_native) $(python_dragon_infrastructure)
+EXTRA_DIST += $(python_dragon_all)
 EXTRA_DIST += $(python_modules) $(python_torch) client/python/LICENSE client/python/MANIFEST.in \
   client/python/README.md client/python/pyproject.toml client/python/setup.py
 
@@ -37,6 +62,18 @@ pyddict_LTLIBRARIES = client/python/_ddict.la
 pyddict_DATA = $(python_modules)
 pyddicttorchdir = $(pyddictdir)/torch
 pyddicttorch_DATA = $(python_torch)
+pyddictdragondir = $(pyddictdir)/dragon
+pyddictdragon_DATA = $(python_dragon)
+pyddictdragondatadir = $(pyddictdir)/dragon/data
+pyddictdragondata_DATA = $(python_dragon_data)
+pyddictdragondataddictdir = $(pyddictdir)/dragon/data/ddict
+pyddictdragondataddict_DATA = $(python_dragon_dataddict)
+pyddictdragonaidir = $(pyddictdir)/dragon/ai
+pyddictdragonai_DATA = $(python_dragon_ai)
+pyddictdragonnativedir = $(pyddictdir)/dragon/native
+pyddictdragonnative_DATA = $(python_dragon_native)
+pyddictdragoninfrastructuredir = $(pyddictdir)/dragon/infrastructure
+pyddictdragoninfrastructure_DATA = $(python_dragon_infrastructure)
 client_python__ddict_la_SOURCES = $(python_sources)
 client_python__ddict_la_CPPFLAGS = -I$(top_srcdir)/client -I$(top_srcdir)/runtime $(PYTHON_CPPFLAGS)
 client_python__ddict_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
@@ -59,6 +96,7 @@ install-python-compiled:
 	d=$$(cd '$(DESTDIR)$(pyddictdir)' && pwd) && $(python_compile) "$$d"
 uninstall-python-compiled:
 	rm -rf '$(DESTDIR)$(pyddictdir)/__pycache__' '$(DESTDIR)$(pyddicttorchdir)/__pycache__'
+	! [ -d '$(DESTDIR)$(pyddictdir)/dragon' ] || find '$(DESTDIR)$(pyddictdir)/dragon' -name __pycache__ -exec rm -rf {} +
 # What pip writes of a package, so that importlib.metadata and pip list know it, and pytest finds the plugin. Without a RECORD pip removes nothing of it.
 # The plugin's entry point has the module's name, so that `pytest -p ddict.pytest_plugin` is the same plugin.
 python_metadata = $(DESTDIR)$(pyddictdir)/../slurm_ddict-$(PACKAGE_VERSION).dist-info

@@ -32,10 +32,12 @@ EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/pyth
 EXTRA_DIST += tests/python/persist.t tests/python/test_persist.py tests/python/window_states.py
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
+EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/test_dragon_processes.py
 if BUILD_PYTHON
-TESTS += tests/python/persist.t tests/python/locks.t tests/python/atomic.t tests/python/near.t \
-  tests/python/freeze.t tests/python/publish.t tests/python/readme.t tests/python/up.t \
-  tests/python/languages.t tests/python/cloud.t tests/python/window.t tests/python/copies.t
+TESTS += tests/python/dragon.t tests/python/persist.t tests/python/locks.t \
+  tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \
+  tests/python/readme.t tests/python/up.t tests/python/languages.t tests/python/cloud.t \
+  tests/python/window.t tests/python/copies.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif

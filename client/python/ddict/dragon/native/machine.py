@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes of the job."""
+
+import functools
+import os
+import socket
+import subprocess
+
+from ..infrastructure.policy import Policy
+
+_ANSWER_S = 60  # of scontrol
+
+
+def here():
+    """The name of this node, as Slurm says it"""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0]
+
+
+@functools.lru_cache(4)
+def _expanded(text):
+    return tuple(subprocess.run(["scontrol", "show", "hostnames", text], stdout=subprocess.PIPE, text=True, check=True, timeout=_ANSWER_S).stdout.split())
+
+
+def hosts():
+    """The names of the job's nodes, in its order; outside of a job this machine alone"""
+    text = os.environ.get("SLURM_JOB_NODELIST")
+    return list(_expanded(text)) if text else [here()]
+
+
+def cpu_count():
+    """cpu_count() -- the number of CPUs of all nodes, if they are all as this one"""
+    return len(os.sched_getaffinity(0)) * len(hosts())
+
+
+class Node:
+    """Node(ident) -- a node of the job, by its name or its number"""
+
+    def __init__(self, ident=None):
+        have = hosts()
+        if isinstance(ident, int):
+            if not 0 <= ident < len(have):
+                raise ValueError(f"there is no node {ident}: they are 0 to {len(have) - 1}")
+            ident = have[ident]
+        self.hostname = here() if ident is None else ident
+
+    @property
+    def name(self):
+        return self.hostname
+
+    @property
+    def h_uid(self):
+        """its number in the job"""
+        have = hosts()
+        return have.index(self.hostname) if self.hostname in have else -1
+
+    @property
+    def ip(self):
+        return socket.gethostbyname(self.hostname)
+
+    @property
+    def is_primary(self):
+        return self.h_uid == 0
+
+    def _is_here(self, what):
+        if self.hostname != here():
+            raise NotImplementedError(f"{what} of another node: sinfo -n {self.hostname} -N -o '%c %m %G' says what it has")
+
+    @property
+    def cpus(self):
+        self._is_here("cpus")
+        return sorted(os.sched_getaffinity(0))
+
+    @property
+    def num_cpus(self):
+        return len(self.cpus)
+
+    @property
+    def physical_mem(self):
+        self._is_here("physical_mem")
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    @property
+    def gpus(self):
+        """the numbers of the GPUs that Slurm gives to this process ($CUDA_VISIBLE_DEVICES, $ROCR_VISIBLE_DEVICES)"""
+        self._is_here("gpus")
+        text = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES") or ""
+        return list(range(len(text.split(",")))) if text else []
+
+    @property
+    def num_gpus(self):
+        return len(self.gpus)
+
+    def __eq__(self, other):
+        return isinstance(other, Node) and other.hostname == self.hostname
+
+    def __hash__(self):
+        return hash(self.hostname)
+
+    def __repr__(self):
+        return f"Node({self.hostname!r})"
+
+
+def current():
+    """current() -- the node of this process"""
+    return Node()
+
+
+class System:
+    """System() -- the nodes of the job"""
+
+    @property
+    def nodes(self):
+        """what Node() takes, for each node"""
+        return list(range(len(hosts())))
+
+    @property
+    def nnodes(self):
+        return len(hosts())
+
+    @property
+    def primary_node(self):
+        return Node(0)
+
+    restarted = False
+
+    def hostname_policies(self):
+        """hostname_policies() -- a Policy for each node"""
+        return [Policy(placement=Policy.Placement.HOST_NAME, host_name=host) for host in hosts()]
+
+    def gpu_policies(self):
+        """gpu_policies() -- a Policy for each GPU of this node, on each node"""
+        return [Policy(placement=Policy.Placement.HOST_NAME, host_name=host, gpu_affinity=[gpu]) for host in hosts() for gpu in Node().gpus]

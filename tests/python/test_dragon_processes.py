@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ddict.dragon.mp and native: processes, and what is between them."""
+
+import os
+import queue
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+from ddict.dragon import Barrier, DDict, Event, Lock, Policy, Process, ProcessGroup, ProcessTemplate, Queue, Semaphore, mp
+from ddict.dragon.native.process import DEVNULL, Popen
+from ddict.dragon.native.process_group import DragonProcessGroupRunningError, DragonUserCodeError
+
+LONG_S = 60
+
+
+def double(x):
+    return 2 * x
+
+
+def fail(x):
+    raise ValueError(x)
+
+
+def start_at(value):
+    global begin
+    begin = value
+
+
+def from_begin(x):
+    return begin + x
+
+
+def count(lock, d, n):
+    for _ in range(n):
+        with lock:
+            d["n"] = d["n"] + 1
+
+
+def meet(barrier, event, results):
+    event.wait()
+    results.put(barrier.wait(LONG_S))
+
+
+def leave(code):
+    sys.exit(code)
+
+
+def hang():
+    time.sleep(600)
+
+
+def put(d, key, value):
+    d[key] = value
+
+
+def relay(inq, outq):
+    for value in iter(inq.get, None):
+        outq.put(value + 1)
+        inq.task_done()
+    inq.task_done()
+
+
+class Mp(unittest.TestCase):
+    def test_pool(self):
+        mp.set_start_method("dragon")
+        self.assertEqual(mp.get_start_method(), "dragon")
+        self.assertRaisesRegex(ValueError, "multiprocessing itself", mp.set_start_method, "spawn")
+        with mp.Pool(3, start_at, (100,)) as pool:
+            self.assertEqual(pool.map(double, range(50)), [2 * i for i in range(50)])
+            self.assertEqual(pool.starmap(pow, [(2, 3), (3, 2)]), [8, 9])
+            self.assertEqual(sorted(pool.imap_unordered(from_begin, range(5))), [100, 101, 102, 103, 104])
+            self.assertEqual(pool.apply(double, (4,)), 8)
+            self.assertRaisesRegex(ValueError, "7", pool.apply, fail, (7,))
+            self.assertEqual(pool.map_async(double, [1]).get(LONG_S), [2])
+            pool.close()
+            pool.join()
+
+    def test_processes(self):
+        process = mp.Process(target=leave, args=(3,), name="three")
+        process.start()
+        process.join(LONG_S)
+        self.assertEqual((process.exitcode, process.name, process.is_alive()), (3, "three", False))
+        process = mp.Process(target=hang, daemon=True)
+        process.start()
+        self.assertTrue(process.is_alive())
+        process.kill()
+        process.join(LONG_S)
+        self.assertEqual(process.exitcode, -signal.SIGKILL)
+        self.assertEqual(mp.current_process().name, "MainProcess")
+        self.assertGreaterEqual(mp.cpu_count(), 1)
+        self.assertIs(mp.get_context("dragon").Process, mp.Process)
+
+    def test_queues(self):
+        inq, outq = mp.JoinableQueue(), mp.Queue(10)
+        process = mp.Process(target=relay, args=(inq, outq))
+        process.start()
+        for i in range(10):
+            inq.put(i)
+        inq.put(None)
+        inq.join()
+        self.assertEqual([outq.get(timeout=LONG_S) for _ in range(10)], list(range(1, 11)))
+        self.assertRaises(queue.Empty, outq.get_nowait)
+        process.join(LONG_S)
+        full = Queue(maxsize=1)
+        full.put(1)
+        self.assertEqual((full.full(), full.size(), full.poll(0)), (True, 1, True))
+        self.assertRaises(queue.Full, full.put, 2, timeout=0.1)
+        self.assertRaisesRegex(Exception, "joinable=True", full.task_done)
+        full.get()
+        self.assertFalse(full.poll(0.05))
+
+    def test_locks_events_barriers(self):
+        d, lock = DDict(1, 1, 8 << 20), mp.Lock()
+        self.addCleanup(d.destroy)
+        d["n"] = 0
+        processes = [mp.Process(target=count, args=(lock, d, 40)) for _ in range(3)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(LONG_S)
+        self.assertEqual(d["n"], 120)
+        barrier, event, results = Barrier(3), Event(), Queue()
+        processes = [mp.Process(target=meet, args=(barrier, event, results)) for _ in range(3)]
+        for process in processes:
+            process.start()
+        self.assertFalse(event.is_set())
+        event.set()
+        self.assertEqual(sorted(results.get(timeout=LONG_S) for _ in range(3)), [0, 1, 2])
+        for process in processes:
+            process.join(LONG_S)
+        again = Lock(recursive=True)
+        with again, again:
+            self.assertTrue(again.is_recursive())
+        self.assertFalse(Lock().is_recursive())
+
+    def test_semaphores(self):
+        semaphore = Semaphore(2)
+        self.assertTrue(semaphore.acquire() and semaphore.acquire(False))
+        self.assertFalse(semaphore.acquire(True, 0.05))
+        semaphore.release(2)
+        self.assertEqual(semaphore.get_value(), 2)
+        bounded = mp.BoundedSemaphore(1)
+        self.assertRaises(ValueError, bounded.release)
+        none = Semaphore(0)
+        process = mp.Process(target=none.release)  # by another process than took it
+        process.start()
+        self.assertTrue(none.acquire(timeout=LONG_S))
+        process.join(LONG_S)
+
+
+class Native(unittest.TestCase):
+    def setUp(self):
+        self.d = DDict(1, 1, 8 << 20)
+        self.addCleanup(self.d.destroy)
+
+    def test_a_function(self):
+        process = Process(target=put, args=(self.d, "a"), kwargs={"value": 3})
+        self.assertFalse(process.is_alive)
+        self.assertRaises(RuntimeError, process.join)
+        process.start()
+        self.assertEqual((process.join(LONG_S), process.returncode, process.is_alive, self.d["a"]), (0, 0, False, 3))
+        self.assertRaisesRegex(NotImplementedError, "Process object", Process, None, ident=3)
+
+    def test_a_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            process = Process(target="sh", args=["-c", "echo $WORD; pwd; exit 4"], cwd=folder, env={"WORD": "hello"}, stdout=path, stderr=DEVNULL)
+            process.start()
+            self.assertEqual(process.join(LONG_S), 4)
+            with open(path) as f:
+                self.assertEqual(f.read(), f"hello\n{os.path.realpath(folder)}\n")
+        self.assertEqual(Popen(["true"]).wait(LONG_S), 0)
+        self.assertEqual(Popen(["/no/such/program"], stderr=DEVNULL).wait(LONG_S), 127)
+        self.assertRaisesRegex(NotImplementedError, "path", Popen, ["true"], stdout=-1)
+
+    def test_a_group(self):
+        group = ProcessGroup(policy=Policy(distribution=Policy.Distribution.BLOCK))
+        self.assertRaises(DragonProcessGroupRunningError, group.start)
+        for i in range(2):
+            group.add_process(nproc=1, template=ProcessTemplate(target=put, args=(self.d, i, i)))
+        group.init()
+        group.start()
+        group.join(LONG_S)
+        self.assertEqual(([code for _, code in group.exit_status], dict(self.d)), ([0, 0], {0: 0, 1: 1}))
+        group.close()
+
+    def test_a_group_that_fails_or_hangs(self):
+        group = ProcessGroup()
+        group.add_process(2, ProcessTemplate(target=leave, args=(5,)))
+        group.init()
+        group.start()
+        self.assertRaisesRegex(DragonUserCodeError, "exit code 5", group.join, LONG_S)
+        with ProcessGroup(walltime=1) as group:
+            group.add_process(1, ProcessTemplate(target=hang))
+            group.init()
+            group.start()
+            self.assertEqual(len(group.puids), 1)
+            self.assertRaises(TimeoutError, group.join, 0.1)
+            group.join()
+            self.assertEqual([code for _, code in group.inactive_puids], [-signal.SIGKILL])
+        self.assertRaisesRegex(NotImplementedError, "srun --mpi", ProcessGroup, pmi="pmix")
+        self.assertRaisesRegex(NotImplementedError, "exit_status", ProcessGroup, restart=True)
+
+
+if __name__ == "__main__":
+    unittest.main()
