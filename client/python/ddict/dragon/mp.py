@@ -15,6 +15,7 @@ multiprocessing's, and works on one node.
 import multiprocessing as _mp
 import os
 import queue as _queue
+import time
 from multiprocessing import context as _context, pool as _pool, process as _process
 from multiprocessing import *  # noqa: F401,F403 - what is the same
 from multiprocessing import AuthenticationError, BufferTooShort, ProcessError, TimeoutError, active_children, current_process, parent_process  # noqa: F401
@@ -23,6 +24,7 @@ from threading import BrokenBarrierError  # noqa: F401
 from . import _place
 from .native import barrier as _barrier, event as _event, lock as _lock, machine as _machine, queue as _queues, semaphore as _semaphore
 
+_END_S = 1  # of the processes of a Pool, before they are killed
 _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
@@ -76,6 +78,16 @@ class Pool(_pool.Pool):
     def _setup_queues(self):
         self._inqueue, self._outqueue = _PoolQueue(), _PoolQueue()
         self._quick_put, self._quick_get = self._inqueue.put, self._outqueue.get
+
+    def terminate(self):
+        """terminate() -- end: no new task begins; a process that is within one is killed after a second"""
+        for handler in (self._worker_handler, self._task_handler):
+            handler._state = _pool.TERMINATE
+        self._help_stuff_finish(self._inqueue, None, len(self._pool))
+        end = time.monotonic() + _END_S
+        for process in list(self._pool):
+            process.join(max(0, end - time.monotonic()))
+        super().terminate()
 
     def _get_sentinels(self):
         return [self._change_notifier._reader]

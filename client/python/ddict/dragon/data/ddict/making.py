@@ -86,7 +86,7 @@ def options(a):
     check(a)
     each, n_nodes = _spread(a["managers_per_node"], a["n_nodes"], a["policy"], a["managers_per_policy"])
     have = len(hosts())
-    given = {"managers": each * have, "mem": max(a["total_mem"], each * n_nodes * MEM_MIN)}
+    given = {"managers": each * n_nodes, "mem": max(a["total_mem"], each * n_nodes * MEM_MIN)}
     if n_nodes < have:
         given["nodes"] = n_nodes
     folder = _persister.folder(a["persister_class"], a["persist_path"], a["name"])
