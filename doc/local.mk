@@ -29,7 +29,7 @@ EXTRA_DIST += tests/unit/format.t tests/unit/layers.t tests/unit/documents.t tes
 # Made by make -C tests/bench peers ARGS=--page
 EXTRA_DIST += doc/performance.md doc/performance-notes.md
 EXTRA_DIST += doc/README.md doc/glossary.md doc/loading.md doc/security.md doc/tested.md \
-  doc/tested-nodes.md doc/tested-settings.md doc/workflows.md doc/overview.svg
+  doc/tested-nodes.md doc/tested-settings.md doc/workflows.md doc/overview.svg doc/from-dragon.md
 # The contracts, which the source quotes by name and number
 EXTRA_DIST += doc/PROTOCOL.md doc/LAYOUT.md doc/STARTUP.md doc/ELECTION.md doc/RECORD.md \
   doc/SAVE.md doc/SETS.md doc/FORMAT.md

@@ -33,6 +33,8 @@ EXTRA_DIST += tests/python/persist.t tests/python/test_persist.py tests/python/w
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
 EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/test_dragon_processes.py
+EXTRA_DIST += tests/python/dragon-more.t tests/python/test_dragon_window.py tests/python/test_dragon_persist.py \
+  tests/python/test_dragon_copies.py tests/python/test_dragon_publish.py
 if BUILD_PYTHON
 TESTS += tests/python/dragon.t tests/python/persist.t tests/python/locks.t \
   tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \

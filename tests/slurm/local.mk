@@ -29,7 +29,8 @@ EXTRA_DIST += tests/slurm/56-torch-data.t tests/slurm/torch_data.py
 EXTRA_DIST += tests/slurm/59-results.t tests/slurm/results_ranks.py
 EXTRA_DIST += tests/slurm/35-load.t
 EXTRA_DIST += tests/slurm/59-dragon.t tests/slurm/dragon_words.py tests/slurm/dragon_pi.py \
-  tests/slurm/dragon_top.py tests/slurm/dragon_one_node.py tests/slurm/61-readme.t \
+  tests/slurm/dragon_top.py tests/slurm/dragon_one_node.py \
+  tests/slurm/59-dragon-steps.t tests/slurm/dragon_steps.py tests/slurm/61-readme.t \
   tests/slurm/64-copy.t tests/slurm/63-up-program.t tests/slurm/up_program.py \
   tests/slurm/up_program.c
 EXTRA_DIST += tests/slurm/27-spill.t

@@ -7,7 +7,7 @@ from collections.abc import MutableMapping
 from ._ddict import RawKey, bytes_key, key_bytes
 
 _HEAD = b"\0ddict.at/"  # of a directed key, FORMAT 6
-_PUBLISHED = b"\0ddict.pub/"  # items of what is published, FORMAT 8
+_HIDDEN = b"\0ddict."  # of the project's own bookkeeping
 _ABSENT = object()
 
 
@@ -66,9 +66,9 @@ class Manager(MutableMapping):
     def __iter__(self):
         yield from self.d._keys(None, False, self.number)
         for key in self.d._keys(RawKey(self._head), False, self.number):
-            own = bytes(key)[len(self._head):]
-            if not own.startswith(_PUBLISHED):
-                yield bytes_key(own)
+            at = bytes(key)[len(self._head):]
+            if not at.startswith(_HIDDEN):
+                yield bytes_key(at)
 
     def __len__(self):
         return sum(1 for _ in self)

@@ -47,6 +47,7 @@ _THEIRS = (
     (_ddict.FullError, DDictFullError),
     (_ddict.ValueSizeError, DDictFullError),
     (_ddict.TimeoutError, DDictTimeoutError),
+    (_ddict.SaveError, DDictPersistCheckpointError),
     (getattr(_ddict, "RetiredError", ()), DDictCheckpointSyncError),
 )
 

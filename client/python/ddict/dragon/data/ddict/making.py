@@ -90,12 +90,14 @@ def options(a):
     if n_nodes < have:
         given["nodes"] = n_nodes
     folder = _persister.folder(a["persister_class"], a["persist_path"], a["name"])
-    if a["working_set_size"] > 1 or folder:
+    if a["working_set_size"] > 1 or a["persist_freq"]:
         given["working_set"] = a["working_set_size"]
     given.update({flag: True for flag in ("wait_for_keys", "wait_for_writers") if a[flag]})
     if folder:
         given["persist"] = folder
-        given.update({word: a[word] for word in ("persist_freq", "restore_from", "read_only") if a[word] not in (0, None, False)})
+        given.update({word: a[word] for word in ("persist_freq", "read_only") if a[word]})
+        if a["restore_from"] is not None:
+            given["restore_from"] = a["restore_from"]
         if a["persist_count"] > 0:
             given["persist_count"] = a["persist_count"]
     return a["name"] or "".join(random.choices(string.ascii_lowercase + string.digits, k=10)), given

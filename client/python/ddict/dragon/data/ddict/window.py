@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints, in the working set and on disk."""
 
-import ddict as _ddict
-
 from .errors import DDictError, DDictPersistCheckpointError, raises_theirs
 
 
@@ -75,7 +73,10 @@ class Window:
     def persist(self):
         """persist() -- store this checkpoint on disk now"""
         self._persisted("persist")
-        self.ddict.persist()
+        if self._about["is_window"]:
+            self.ddict.persist()
+        else:
+            self.ddict.persist(self._plain_checkpoint)
 
     @raises_theirs
     def persisted_ids(self):
@@ -85,14 +86,11 @@ class Window:
 
     @raises_theirs
     def restore(self, chkpt):
-        """restore(chkpt) -- read a checkpoint from disk, in place of all that is there"""
+        """restore(chkpt) -- read a checkpoint from disk, in place of all that is there, and go to it"""
         self._persisted("restore")
-        try:
-            self.ddict.restore(chkpt)
-        except _ddict.Error:
-            raise
-        except KeyError as e:
-            raise DDictPersistCheckpointError(f"checkpoint {chkpt} is not on disk") from e
+        self.ddict.restore(chkpt)
+        if not self._about["is_window"]:
+            self._plain_checkpoint = chkpt
 
     @raises_theirs
     def advance(self):

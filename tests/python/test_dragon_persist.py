@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ddict.dragon.DDict with a persister."""
+
+import os
+import tempfile
+import unittest
+
+from ddict.dragon import DDict, DDictError, DDictPersistCheckpointError, PosixCheckpointPersister
+
+
+class Persist(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.more = dict(persister_class=PosixCheckpointPersister, persist_path=folder.name, name=f"kept{os.getpid()}", timeout=30)
+
+    def make(self, **more):
+        d = DDict(1, 1, 16 << 20, **self.more, **more)
+        self.addCleanup(lambda: d.ddict.attached and d.destroy())
+        return d
+
+    def test_what_is_persisted_is_read_again(self):
+        d = self.make()
+        d["a"], d[1.5] = "at 0", "half"
+        d.persist()
+        d.checkpoint()
+        d["a"] = "at 1"
+        d.persist()
+        self.assertEqual(d.persisted_ids(), [0, 1])
+        d.restore(0)
+        self.assertEqual((d["a"], d[1.5]), ("at 0", "half"))
+        self.assertRaises(DDictPersistCheckpointError, d.restore, 7)
+        self.assertEqual(d.checkpoint_id, 0)
+        d.destroy()
+        again = self.make(restore_from=0)
+        self.assertEqual(again["a"], "at 0")
+
+    def test_read_only(self):
+        d = self.make()
+        for i in range(3):
+            d["a"] = i
+            d.persist()
+            d.checkpoint()
+        d.destroy()
+        r = self.make(read_only=True, restore_from=0)
+        self.assertEqual(r["a"], 0)
+        r.advance()
+        self.assertEqual(r["a"], 1)
+        with self.assertRaises(DDictError):
+            r["a"] = 5
+
+
+if __name__ == "__main__":
+    unittest.main()
