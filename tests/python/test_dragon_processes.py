@@ -4,6 +4,7 @@
 import os
 import queue
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -111,6 +112,23 @@ class Mp(unittest.TestCase):
         self.assertRaisesRegex(Exception, "joinable=True", full.task_done)
         full.get()
         self.assertFalse(full.poll(0.05))
+
+    def test_a_process_that_comes_first_has_the_same_queue(self):
+        code = """if True:
+            from ddict.dragon import mp
+
+            def work(inq, outq):
+                outq.put(inq.get(timeout=30) + 1)
+
+            inq, outq = mp.Queue(), mp.Queue()
+            process = mp.Process(target=work, args=(inq, outq))
+            process.start()
+            inq.put(1)
+            print(outq.get(timeout=30))
+            process.join()
+        """
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual((done.stdout, done.returncode), ("2\n", 0))
 
     def test_locks_events_barriers(self):
         d, lock = DDict(1, 1, 8 << 20), mp.Lock()
