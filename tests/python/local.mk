@@ -32,7 +32,8 @@ EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/pyth
 EXTRA_DIST += tests/python/persist.t tests/python/test_persist.py tests/python/window_states.py
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
-EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/test_dragon_processes.py
+EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/test_dragon_processes.py \
+  tests/python/test_dragon_torch.py
 EXTRA_DIST += tests/python/dragon-more.t tests/python/test_dragon_window.py tests/python/test_dragon_persist.py \
   tests/python/test_dragon_copies.py tests/python/test_dragon_publish.py
 if BUILD_PYTHON
