@@ -86,12 +86,16 @@ static void *ticker_run(void *arg) {
     return NULL;
 }
 
-/* Attach to all. The exit code. */
+/* Attach to all, at the newest checkpoints of working sets. The exit code. */
 static int line_attach(struct line *l) {
     for (unsigned i = 0; i < l->n; i++) {
         int rc = ddict_attach(&l->d[i], l->name[i], -1), there;
         if (rc == DDICT_ENODICT && !l->worker && (there = cmd_relay(l->name[i], NULL)) >= 0)
             exit(there);
+        if (rc == 0 && ddict_working_set(l->d[i], NULL) > 0) {
+            int64_t newest = ddict_sync_to_newest_checkpoint(l->d[i], -1);
+            rc = newest < 0 ? (int)newest : 0;
+        }
         if (rc < 0)
             return cmd_failed(l->name[i], rc);
         if (i > 0)

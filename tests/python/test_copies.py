@@ -246,3 +246,18 @@ class NewCopies(unittest.TestCase):
             with self.assertRaises(ddict.NoDictError):
                 ddict.attach(name + ".c")
         self.assertNotIn("DDICT_NAME", os.environ)
+
+    def test_the_newest_checkpoint_of_a_working_set(self):
+        name = f"copy{os.getpid()}w"
+        with ddict.up(name, managers=2, mem="64M", working_set=2) as d:
+            for at in range(4):  # checkpoint 0 is retired, so a handle that is new could not read
+                d.checkpoint_id = at
+                d["step"], d["at", at] = at, at
+            with d.copy(name + ".p", managers=3) as plain:
+                self.assertEqual(dict(plain.items()), {"step": 3, **{("at", at): at for at in range(4)}})
+                plain["step"] = 4
+                d.checkpoint_id = 2
+                plain.clone([d])
+                self.assertEqual(d["step"], 2)
+                d.checkpoint_id = 3
+                self.assertEqual(dict(d.items()), {"step": 4, **{("at", at): at for at in range(4)}})
