@@ -20,17 +20,24 @@ static struct pub_uid uid_new(const struct pub_call *c) {
     return u;
 }
 
+/* Dead, and it has not announced its value: of what the dead ask nothing is done any more. */
+static bool maker_is_dead(struct pub_call *c, const struct pub_look *l, const struct pub_entry *x) {
+    struct ddict_client who = {x->uid.node, x->uid.client};
+    uint64_t now;
+    return ddict_alive(c->d, who, pub_left_ms(c)) == 0 &&
+           ddict_key_version(c->d, c->key, c->klen, &now, pub_left_ms(c)) == 0 && now == l->version;
+}
+
 /* Remove what is old, and what publishers left that died. What is left of it goes to e[2 ..]. */
 static unsigned settle(struct pub_call *c, const struct pub_look *l, const struct pub_entry *mine,
                        struct pub_entry *e) {
     unsigned n = 2;
     for (unsigned i = 2; i < l->n; i++) {
         const struct pub_entry *x = &l->e[i];
-        struct ddict_client who = {x->uid.node, x->uid.client};
         if (pub_same(&x->uid, &mine->uid))
             continue;
         /* what cannot be removed now is tried again by who publishes next */
-        bool over = x->state == PUB_OLD || ddict_alive(c->d, who, pub_left_ms(c)) == 0;
+        bool over = x->state == PUB_OLD || maker_is_dead(c, l, x);
         if (!over || pub_clean(c, x) != 1)
             e[n++] = *x;
     }
