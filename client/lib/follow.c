@@ -46,6 +46,8 @@ static int take(struct pub_call *c, struct pub_look *l, struct ddict_view *v) {
 static int take_newest(struct pub_call *c, struct pub_look *l, struct ddict_view *v) {
     uint64_t until_ns = c->until_ns;
     unsigned lost = 0;
+    /* the wait was for a version; now it is there */
+    c->until_ns = clock_ns() + (uint64_t)c->s->timeout_ms * 1000000u;
     int rc;
     while ((rc = take(c, l, v)) == -EAGAIN) {
         struct pub_uid was = l->e[0].uid;
