@@ -45,6 +45,10 @@ int options_parse(struct options *o, int argc, char **argv, const char *(*env)(c
         snprintf(why, cap, "unknown word %.60s", argv[words]);
     else if (is_said(&o->set, OPT_STEP) && o->set.of[OPT_JOBID].by != BY_OPTION)
         snprintf(why, cap, "--step=%s: needs --jobid", text_of(&o->set, OPT_STEP));
+    else if (is_said(&o->set, OPT_WORKING_SET) && is_yes(&o->set, OPT_REFILL))
+        snprintf(why, cap,
+                 "--working-set and --refill: checkpoints are in no source, from which they "
+                 "could be read again");
     else
         return 0;
     return -EINVAL;

@@ -143,6 +143,9 @@ static int options_judge(const struct options *o) {
     if (o->node_id >= o->nodes)
         return dd_error(-EINVAL, "%s=%u: there are %u nodes", option_rows[OPT_NODE_ID].option,
                         o->node_id, o->nodes);
+    if (o->refill && o->working_set > 0)
+        return dd_error(-EINVAL, "%s and %s exclude each other", option_rows[OPT_REFILL].option,
+                        option_rows[OPT_WORKING_SET].option);
     return 0;
 }
 

@@ -137,6 +137,8 @@ class Up(UpTest):
         self.assertEqual(ours - told, {"keep", "timeout", "persist_freq", "persist_count", "restore_from", "read_only", "wait_for_keys", "wait_for_writers"})
 
     def test_working_sets(self):
+        with self.assertRaisesRegex(ddict.Error, "--working-set and --refill: "):
+            ddict.up(self.name, working_set=2, refill=True)
         with self.assertRaisesRegex(ValueError, "wait_for_keys=True goes with working_set=K"):
             self.up(wait_for_keys=True)
         with self.assertRaisesRegex(ddict.NoDictError, "--working-set=1,wait-for-writers: .* at least 2"):
