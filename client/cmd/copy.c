@@ -41,7 +41,9 @@ struct line {
     bool clear, json, quiet;
     const char *prefix;
     const char *worker;              /* number of the dictionary on whose nodes the workers are */
+    const char *at;                  /* of a worker: "N,N,...", the checkpoints of all names */
     const char *name[1 + COPY_MOST]; /* FROM, then TO... */
+    uint64_t checkpoint[1 + COPY_MOST];
     ddict_t *d[1 + COPY_MOST];
     unsigned n;
 };
@@ -86,16 +88,28 @@ static void *ticker_run(void *arg) {
     return NULL;
 }
 
+/* The checkpoint of a handle: that which the front found newest. 0, or negative with the sentence set. */
+static int checkpoint_go(struct line *l, unsigned i) {
+    if (ddict_working_set(l->d[i], NULL) <= 0)
+        return 0;
+    if (!l->worker) {
+        int64_t newest = ddict_sync_to_newest_checkpoint(l->d[i], -1);
+        l->checkpoint[i] = newest < 0 ? 0 : (uint64_t)newest;
+        return newest < 0 ? (int)newest : 0;
+    }
+    const char *at = l->at ? l->at : "";
+    for (unsigned k = 0; k < i && *at != 0; k++)
+        at += strcspn(at, ",") + 1;
+    return ddict_set_checkpoint_id(l->d[i], strtoull(at, NULL, 10));
+}
+
 /* Attach to all, at the newest checkpoints of working sets. The exit code. */
 static int line_attach(struct line *l) {
     for (unsigned i = 0; i < l->n; i++) {
         int rc = ddict_attach(&l->d[i], l->name[i], -1), there;
         if (rc == DDICT_ENODICT && !l->worker && (there = cmd_relay(l->name[i], NULL)) >= 0)
             exit(there);
-        if (rc == 0 && ddict_working_set(l->d[i], NULL) > 0) {
-            int64_t newest = ddict_sync_to_newest_checkpoint(l->d[i], -1);
-            rc = newest < 0 ? (int)newest : 0;
-        }
+        rc = rc < 0 ? rc : checkpoint_go(l, i);
         if (rc < 0)
             return cmd_failed(l->name[i], rc);
         if (i > 0)
@@ -225,14 +239,18 @@ static int common_nodes(const struct line *l, int *on) {
 /* Run workers on all nodes. 0; -ENOENT: impossible here; else the exit code + 1, with the error
  * printed. */
 static int line_spread(const struct line *l, unsigned on) {
-    char self[PATH_MAX], number[16];
+    char self[PATH_MAX], number[16], at[24 * (1 + COPY_MOST)];
+    size_t len = 0;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     if (n < 0)
         return -ENOENT;
     self[n] = 0;
     snprintf(number, sizeof number, "%u", on);
-    const char *argv[24] = {self, "copy", "--worker", number};
-    int k = 4;
+    for (unsigned i = 0; i < l->n; i++)
+        len += (size_t)snprintf(at + len, sizeof at - len, "%llu,",
+                                (unsigned long long)l->checkpoint[i]);
+    const char *argv[24] = {self, "copy", "--worker", number, "--at", at};
+    int k = 6;
     if (l->prefix)
         argv[k++] = "--prefix", argv[k++] = l->prefix;
     if (run.keep)
@@ -338,15 +356,12 @@ static int front_run(struct line *l) {
     return rc != 0 ? rc - 1 : summary_say(l, began);
 }
 
-static const struct option longs[] = {{"help", no_argument, NULL, 'h'},
-                                      {"prefix", required_argument, NULL, 'p'},
-                                      {"keep", no_argument, NULL, 'k'},
-                                      {"clear", no_argument, NULL, 'C'},
-                                      {"compare", no_argument, NULL, 'c'},
-                                      {"json", no_argument, NULL, 'j'},
-                                      {"quiet", no_argument, NULL, 'q'},
-                                      {"worker", required_argument, NULL, 'w'},
-                                      {0}};
+static const struct option longs[] = {
+    {"help", no_argument, NULL, 'h'},     {"prefix", required_argument, NULL, 'p'},
+    {"keep", no_argument, NULL, 'k'},     {"clear", no_argument, NULL, 'C'},
+    {"compare", no_argument, NULL, 'c'},  {"json", no_argument, NULL, 'j'},
+    {"quiet", no_argument, NULL, 'q'},    {"worker", required_argument, NULL, 'w'},
+    {"at", required_argument, NULL, 'a'}, {0}};
 
 static int options_parse(int argc, char **argv, struct line *l) {
     for (int c; (c = cmd_option(argc, argv, "hqp:", longs, usage)) != -1;) {
@@ -358,6 +373,8 @@ static int options_parse(int argc, char **argv, struct line *l) {
             l->worker = optarg;
             verb_mark(SAID);
         }
+        if (c == 'a')
+            l->at = optarg;
         run.keep |= c == 'k';
         l->clear |= c == 'C';
         copying.compare |= c == 'c';

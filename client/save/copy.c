@@ -20,6 +20,10 @@ static bool copy_wants(const struct ddict_want *w) {
 }
 
 static int pairs_put(const struct copy_to *to, struct ddict_pair *pairs, size_t n, uint64_t *same) {
+    /* no checkpoint of a working set waits for what was copied */
+    bool lasts = ddict_working_set(to->d, NULL) > 0;
+    for (size_t i = 0; i < n; i++)
+        pairs[i].flags = (pairs[i].flags & ~DDICT_PERSISTENT) | (lasts ? DDICT_PERSISTENT : 0);
     ssize_t put = n > 0 ? ddict_put_many(to->d, pairs, n, -1) : 0;
     if (put < 0)
         return dd_error((int)put, "%s: %s", to->name, ddict_errmsg());

@@ -82,9 +82,13 @@ def synchronize(attach, dictionaries):
     full, empty = [], []
     for name, d in handles.items():
         handle = attach(name) if d is name else d
-        (full if len(handle) else empty).append(name)
-        if d is name:
-            handle.detach()
+        try:
+            if d is name and handle.working_set:
+                handle.sync_to_newest_checkpoint()
+            (full if len(handle) else empty).append(name)
+        finally:
+            if d is name:
+                handle.detach()
     differ = {}
     for name in full[1:]:
         said = _copy(["--compare", "--", full[0], name], None)
