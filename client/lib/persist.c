@@ -170,12 +170,14 @@ static int command_read(struct ddict_state *s) {
     return 0;
 }
 
-/* Reap it; if it lives when the time is over, by SIGKILL. */
+/* Reap it; if it lives when the time is over, by SIGKILL. What hangs in the kernel even then stays. */
 static void command_reap(struct ddict_state *s, int ms) {
-    struct deadline d;
+    struct deadline d, last;
     pid_t rc;
     deadline_start(&d, ms);
-    while ((rc = waitpid(s->pid, &s->status, WNOHANG)) == 0 || (rc < 0 && errno == EINTR)) {
+    deadline_start(&last, ms + DD_STOP_MS);
+    while (!deadline_over(&last) &&
+           ((rc = waitpid(s->pid, &s->status, WNOHANG)) == 0 || (rc < 0 && errno == EINTR))) {
         if (deadline_over(&d))
             kill(s->pid, SIGKILL);
         poll(NULL, 0, 5);
@@ -307,6 +309,20 @@ static int at_read(ddict_t *d, int64_t *at, int timeout_ms) {
 
 /* --- checkpoints that are retired --- */
 
+/* The process a thread of which has the turn, or takes it; atomic. A forked child finds another one's
+ * number. */
+static pid_t turn_taker;
+
+static bool turn_begin(void) {
+    pid_t me = getpid(), was = __atomic_load_n(&turn_taker, __ATOMIC_ACQUIRE);
+    return was != me && __atomic_compare_exchange_n(&turn_taker, &was, me, false, __ATOMIC_ACQ_REL,
+                                                    __ATOMIC_RELAXED);
+}
+
+static void turn_end(void) {
+    __atomic_store_n(&turn_taker, 0, __ATOMIC_RELEASE);
+}
+
 /* It is our turn: save it, and say so. */
 static int checkpoint_save(ddict_t *d, uint64_t id, struct persist_item *item, uint64_t version) {
     char why[DD_ERRMSG_MAX];
@@ -336,7 +352,12 @@ static int checkpoint_await(ddict_t *d, uint64_t id) {
         struct ddict_client by = {.node = item.node, .id = item.client};
         if (item.saved > id)
             return 0;
-        if (item.client != 0 && (rc = ddict_alive(d, by, -1)) != 0) {
+        /* an earlier turn of ours, whose end could not be said */
+        bool mine = by.node == me.node && by.id == me.id;
+        bool begun = turn_begin();
+        if (item.client != 0 && !(mine && begun) && (rc = ddict_alive(d, by, -1)) != 0) {
+            if (begun)
+                turn_end();
             if (rc == 1)
                 rc = ddict_wait_change(d, PERSIST_KEY, PERSIST_KEY_LEN, version, NULL,
                                        PERSIST_LOOK_MS);
@@ -344,12 +365,22 @@ static int checkpoint_await(ddict_t *d, uint64_t id) {
                 rc = 0;
             continue;
         }
+        if (!begun) { /* another thread is about to take it */
+            poll(NULL, 0, PERSIST_LOOK_MS);
+            if (deadline_over(&limit))
+                rc = dd_error(-ETIMEDOUT, "another thread saves a checkpoint");
+            continue;
+        }
         item.node = me.node;
         item.client = me.id;
         rc = ddict_put_if(d, PERSIST_KEY, PERSIST_KEY_LEN, &item, sizeof item, 0, version, &version,
                           -1);
-        if (rc == 0)
-            return checkpoint_save(d, id, &item, version);
+        bool over = rc == 0;
+        if (over)
+            rc = checkpoint_save(d, id, &item, version);
+        turn_end();
+        if (over)
+            return rc;
         if (rc == DDICT_ECHANGED)
             rc = 0;
     }
@@ -395,10 +426,12 @@ static int next_find(ddict_t *d, uint64_t *next, int timeout_ms) {
     return rc;
 }
 
-int ddict_advance_begin(ddict_t *d, ddict_state_t **out) {
+int ddict_advance_begin(ddict_t *d, uint64_t *id, ddict_state_t **out) {
     uint64_t next;
     *out = NULL;
     int rc = next_find(d, &next, -1);
+    if (id && rc == 0)
+        *id = next;
     return rc < 0 ? rc : ddict_restore_begin(d, next, out);
 }
 

@@ -186,6 +186,23 @@ int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool res
     return rc;
 }
 
+/* Where a file system cannot exchange two names. The state before stays until the new one has its name. */
+static int exchange(const char *aside, const char *path) {
+    char before[PATH_MAX + 16];
+    snprintf(before, sizeof before, "%s.part-00000000", path);
+    folder_remove(before);
+    bool had = rename(path, before) == 0;
+    if (!had && errno != ENOENT)
+        return -1;
+    int rc = rename(aside, path), e = errno;
+    if (rc == 0 && had)
+        folder_remove(before);
+    else if (had)
+        rename(before, path);
+    errno = e;
+    return rc;
+}
+
 int persist_name(struct persist *p, struct save_run *run, const char *aside) {
     int rc = renameat2(AT_FDCWD, aside, AT_FDCWD, p->path, RENAME_EXCHANGE);
     if (rc == 0) {
@@ -193,9 +210,7 @@ int persist_name(struct persist *p, struct save_run *run, const char *aside) {
     } else if (errno == ENOENT) {
         rc = rename(aside, p->path);
     } else if (errno == EINVAL || errno == ENOSYS) { /* NFS, for one */
-        if (access(p->path, F_OK) == 0)
-            state_remove(p, p->id);
-        rc = rename(aside, p->path);
+        rc = exchange(aside, p->path);
     }
     if (rc < 0)
         return dd_error(-errno, "cannot name it %s: %s", p->path, strerror(errno));

@@ -339,6 +339,13 @@ class ReadOnly(PersistTest):
         self.assertEqual(d["i"], 5)
         self.refused(d, "only reads the states", d.persist, error=ddict.FrozenError)
 
+    def test_a_handle_goes_along_with_checkpoints(self):
+        self.states(2, 4)
+        d = self.up(working_set=2)
+        for i in (2, 4):
+            d.advance()
+            self.assertEqual((d.checkpoint_id, d["i"]), (i, i))
+
     def test_restore_from_and_steps(self):
         self.states(2, 4, 5, 6)
         d = self.up(restore_from=2, persist_freq=2)

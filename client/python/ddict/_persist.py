@@ -36,7 +36,7 @@ def _finish(state, timeout, is_cancelled=lambda: False):
             if end is not None and time.monotonic() > end:
                 _ddict._state_cancel(state)
                 raise _ddict.TimeoutError(f"not done within {timeout} s, and ended")
-    except KeyboardInterrupt:
+    except BaseException:  # what a signal's handler raises, too
         try:
             _ddict._state_cancel(state)
         except ValueError:  # it had ended
@@ -76,11 +76,15 @@ def _serve(future, state):
     try:
         if _finish(state, None, future.cancelled):
             future.set_result(future._id)
+        else:
+            future.set_running_or_notify_cancel()
     except concurrent.futures.InvalidStateError:  # cancelled at the last moment
-        pass
+        future.set_running_or_notify_cancel()
     except BaseException as e:
         if not future.cancelled():
             future.set_exception(e)
+        else:
+            future.set_running_or_notify_cancel()
 
 
 def persist(d, id, wait, timeout):
@@ -92,7 +96,11 @@ def persist(d, id, wait, timeout):
         return id
     future = PersistFuture(id)
     # no daemon: the end of the program waits for it
-    threading.Thread(target=_serve, args=(future, state), name="ddict-persist").start()
+    try:
+        threading.Thread(target=_serve, args=(future, state), name="ddict-persist").start()
+    except BaseException:
+        _ddict._state_cancel(state)
+        raise
     return future
 
 
@@ -102,7 +110,9 @@ def restore(d, id, timeout):
 
 
 def advance(d, timeout):
-    _finish(_checked(d._advance), timeout)
+    id, state = _checked(d._advance)
+    _finish(state, timeout)
+    d._restored(id)
 
 
 def option(folder, freq, count, read_only):

@@ -88,9 +88,9 @@ PyObject *persist_number(PyObject *self, PyObject *unused) {
 
     if (handle_begin(h) < 0)
         return NULL;
-    id = ddict_working_set(h->d, NULL);
+    Py_BEGIN_ALLOW_THREADS id = ddict_working_set(h->d, NULL);
     id = id > 0 ? ddict_checkpoint_id(h->d) : id;
-    handle_end(h);
+    Py_END_ALLOW_THREADS handle_end(h);
     return id < 0 ? error_raise((int)id, NULL) : PyLong_FromLongLong(id);
 }
 
@@ -102,23 +102,27 @@ PyObject *persist_moved(PyObject *self, PyObject *id) {
 
     if ((number == (unsigned long long)-1 && PyErr_Occurred()) || handle_begin(h) < 0)
         return NULL;
-    rc = ddict_working_set(h->d, NULL);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_working_set(h->d, NULL);
     rc = rc > 0 ? ddict_set_checkpoint_id(h->d, number) : rc;
-    handle_end(h);
+    Py_END_ALLOW_THREADS handle_end(h);
     if (rc < 0)
         return error_raise(rc, NULL);
     Py_RETURN_NONE;
 }
 
+/* _advance(): the number of the state, and what _state_wait() takes */
 PyObject *persist_advance(PyObject *self, PyObject *unused) {
     struct handle *h = (struct handle *)self;
+    PyObject *state;
     ddict_state_t *s;
+    uint64_t id;
     int rc;
 
     if (handle_begin(h) < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = ddict_advance_begin(h->d, &s);
-    Py_END_ALLOW_THREADS return begun(h, rc, s);
+    Py_BEGIN_ALLOW_THREADS rc = ddict_advance_begin(h->d, &id, &s);
+    Py_END_ALLOW_THREADS state = begun(h, rc, s);
+    return state ? Py_BuildValue("KN", (unsigned long long)id, state) : NULL;
 }
 
 /* _state_wait(state, milliseconds): True, and the state is gone, or False; an exception, and it is
