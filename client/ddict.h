@@ -317,7 +317,8 @@ DDICT_API int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64
 DDICT_API int64_t ddict_len(ddict_t *d, int timeout_ms);
 /* The same of the managers of this node alone; reads memory, asks nobody. */
 DDICT_API int64_t ddict_local_len(ddict_t *d, int timeout_ms);
-/* Remove all keys, manager by manager; hidden ones, too, because they describe what is removed. */
+/* Remove all keys, manager by manager; hidden ones, too, because they describe what is removed. With
+ * a working set: what is seen at the handle's checkpoint, and no hidden ones. */
 DDICT_API int ddict_clear(ddict_t *d, int timeout_ms);
 
 /*
@@ -381,8 +382,9 @@ DDICT_API int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int tim
  * MEMORY. The node that published a value has it in pieces, and once more in one if it has followers;
  * each other node with followers has it once. There are the newest version and at most one more; that
  * goes when the next one is published. Views stay readable until they are released, and what is being
- * fetched stays until that is over. ddict_clear() removes all that is published, and numbers begin
- * with 1 then. Names are not keys: a key of the same bytes is another thing.
+ * fetched stays until that is over. ddict_clear() removes all that is published (not so in a
+ * dictionary with a working set), and numbers begin with 1 then. Names are not keys: a key of the
+ * same bytes is another thing.
  */
 typedef struct ddict_follow ddict_follow_t;
 /*
@@ -717,7 +719,8 @@ DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* sub may be NULL */
  * anew at each checkpoint. A read of what was not put yet waits (but ddict_contains()), and a put
  * that makes a checkpoint waits until all keys of the oldest one are in the next.
  * DDICT_WAIT_FOR_WRITERS: it waits until all clients that wrote at the oldest one have gone on: they
- * wrote at a later one, or read at one after the next, or are dead.
+ * have called a change of a later one, whether it was made or not, or read at one after the next, or
+ * are dead.
  *
  * These give -EINVAL in a dictionary without.
  */
@@ -1020,13 +1023,13 @@ DDICT_API int ddict_restore(ddict_t *d, uint64_t id, int timeout_ms);
  * any more, and nothing has changed. -EINVAL: the dictionary is not read-only. */
 DDICT_API int ddict_advance(ddict_t *d, int timeout_ms);
 
-/* The same in parts, behind the program. wait: -ETIMEDOUT: not yet, call it again; with every other
- * result s is gone. cancel ends the command and undoes a save; s is gone. One thread at a time, and
- * not in a forked child. */
+/* The same in parts, behind the program. *id (may be NULL): which state is restored. wait:
+ * -ETIMEDOUT: not yet, call it again; with every other result s is gone. cancel ends the command and
+ * undoes a save; s is gone. One thread at a time, and not in a forked child. */
 typedef struct ddict_state ddict_state_t;
 DDICT_API int ddict_persist_begin(ddict_t *d, uint64_t id, ddict_state_t **s);
 DDICT_API int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **s);
-DDICT_API int ddict_advance_begin(ddict_t *d, ddict_state_t **s);
+DDICT_API int ddict_advance_begin(ddict_t *d, uint64_t *id, ddict_state_t **s);
 DDICT_API int ddict_state_wait(ddict_state_t *s, int timeout_ms);
 DDICT_API int ddict_state_cancel(ddict_state_t *s);
 

@@ -194,7 +194,9 @@ int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version
     struct call_deadline w;
     uint64_t is;
     int rc = target_init(&t, d, key, klen, timeout_ms);
-    if (rc == 0 && window_has(t.s, key, klen))
+    if (rc < 0)
+        return rc;
+    if (window_has(t.s, key, klen))
         return window_wait_change(d, key, klen, version, now, timeout_ms);
     rc = ddict_key_version(d, key, klen, &is, timeout_ms);
     if (rc == DDICT_EKEYLOST && version == 0) /* it is not there; the manager waits until it is */

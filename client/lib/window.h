@@ -138,6 +138,9 @@ int window_value_key(const struct window_call *c, const struct window_entry *e,
 /* Keep W4. 0: what was read stands; DDICT_ECHANGED: the index is another one now, look again. */
 bool window_must_raise(const struct window_call *c);
 int window_raise(struct window_call *c);
+/* Who writes at the oldest checkpoint keeps it from being retired meanwhile, as its mark may have come
+ * behind the last look at the marks. 0; DDICT_ECHANGED: it is open again, look again. */
+int window_open(struct window_call *c);
 /* Make the next checkpoint of the handle one of the window, waiting as the working set's flags say.
  * 0: look again; or a negative code. */
 int window_advance(struct window_call *c);

@@ -98,8 +98,9 @@ static int change_write(struct window_call *c, struct window_change *g) {
         window_edit_remove(&e, c->checkpoint, c->index.version);
     else
         window_edit_put(&e, &g->put);
-    rc = window_commit(c, &e);
-    g->unknown = may_have_changed(rc);
+    bool sent = window_left_ms(c) > 0;
+    rc = sent ? window_commit(c, &e) : dd_error(-ETIMEDOUT, "no time was left for the change");
+    g->unknown = sent && may_have_changed(rc);
     window_edit_end(&e);
     return rc;
 }
@@ -107,7 +108,7 @@ static int change_write(struct window_call *c, struct window_change *g) {
 static int change_once(struct window_call *c, struct window_change *g) {
     const struct window_entry *e;
     int rc = window_look(c);
-    if (rc < 0)
+    if (rc < 0 || (rc = window_open(c)) < 0)
         return rc;
     enum window_seen is = window_see(c, &e);
     if (g->removes && g->waits && is == WINDOW_AWAITED)
@@ -199,6 +200,8 @@ int window_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, u
     if (rc < 0)
         return rc;
     rc = window_change(&c, &g);
+    if (rc == -ETIMEDOUT && !g.unknown && flags & DDICT_WAIT && flags & DDICT_SURE)
+        rc = dd_error_plain(DDICT_ENOKEY);
     if (rc < 0)
         ddict_release(v);
     window_call_end(&c);

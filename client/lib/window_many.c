@@ -65,8 +65,12 @@ static int indexes_read(struct slab *s) {
     bool all = true;
     for (uint32_t k = 0; k < s->nask; k++)
         all &= s->ask[k].status != DDICT_ENOKEY;
-    /* as window_look() */
-    return rc < 0 || all ? rc : window_state_look(&s->c);
+    if (rc == 0 && !all) /* as window_look() */
+        rc = window_state_look(&s->c);
+    for (uint32_t k = 0; rc < 0 && k < s->nask; k++)
+        if (s->ask[k].status == 0)
+            ddict_release(&s->ask[k].view);
+    return rc;
 }
 
 /* See what each key has, and where its value is. 0, or a negative code of the whole call. */
@@ -146,7 +150,7 @@ static int slab_get(struct slab *s) {
             continue;
         w->status = ddict_view(s->c.d, w->key, w->klen, &w->view, s->flags, window_left_ms(&s->c));
         s->found += w->status == 0;
-        if (!(s->flags & DDICT_WAIT))
+        if (!(s->flags & DDICT_WAIT) && w->status != -ETIMEDOUT)
             call_deadline_renew(&s->c.w);
     }
     return 0;

@@ -114,6 +114,8 @@ static int writer_came(struct window_call *c, const void *key, size_t klen, bool
         if (rc < 0 || last != c->state.oldest + 1)
             return rc;
         rc = ddict_alive(c->d, who, window_left_ms(c));
+        if (rc == -EINVAL) /* no client of this dictionary has that name */
+            rc = 0;
         if (rc == 0)
             ddict_del_if(c->d, key, klen, version, window_left_ms(c));
         if (rc <= 0)
@@ -204,9 +206,14 @@ static int all_came(struct window_call *c, bool waits) {
 
 /* Save what is to be saved before it is retired (--persist); that does not count as time of the call. */
 static int save_first(struct window_call *c, uint64_t oldest) {
-    int rc = c->timeout_ms == 0 ? 0 : persist_retiring(c->d, c->s, c->state.oldest, oldest);
-    if (rc == 0)
-        call_deadline_init(&c->w, c->s, c->timeout_ms);
+    if (c->timeout_ms == 0)
+        return 0;
+    /* what lies beyond was never in the window */
+    uint64_t last = c->state.oldest + c->s->working_set, began = clock_ns();
+    int rc = persist_retiring(c->d, c->s, c->state.oldest, oldest < last ? oldest : last);
+    uint64_t ms = (clock_ns() - began) / 1000000;
+    if (rc == 0 && ms > 0)
+        call_deadline_extend(&c->w, ms < INT32_MAX ? (int)ms : INT32_MAX);
     return rc;
 }
 
@@ -243,7 +250,15 @@ int window_advance(struct window_call *c) {
     return rc == DDICT_ECHANGED ? 0 : rc;
 }
 
-/* --- a put at a checkpoint that is being retired --- */
+/* --- a change at a checkpoint that is being retired --- */
+
+int window_open(struct window_call *c) {
+    if (!(c->s->working_flags & DDICT_WAIT_FOR_WRITERS) || !c->state.closing ||
+        c->state.oldest != c->checkpoint)
+        return 0;
+    int rc = state_put(c, c->state.oldest, false);
+    return rc < 0 ? rc : DDICT_ECHANGED;
+}
 
 /* The put came after the last look at its key. It stays if the next checkpoint has the key, too. */
 static int withdraw(struct window_call *c, struct window_change *g) {

@@ -57,6 +57,7 @@ class Process:
     """A worker. What it notes lies in memory of ours, so it is there when the worker was killed."""
 
     def __init__(self, d, node, seconds=ANSWER_S):
+        self.marked = -1  # the last checkpoint at which it was to change something, or behind which it was to read
         self.node, self.memory, self.calls = node, mmap.mmap(-1, -(-CALLS * SLOT.size // mmap.PAGESIZE) * mmap.PAGESIZE), []
         requests, self.requests = os.pipe()
         self.answers, answers = os.pipe()
@@ -182,6 +183,10 @@ class Runs:
         if hurried:
             return "process %d wrote at checkpoint %d, which was retired before it went on: %r and %r\n%s" % (
                 hurried[0].process, hurried[0].at, *hurried, "\n".join(map(repr, sorted(calls, key=lambda c: c.begin))))
+        for c in calls:
+            if c.process != killed:
+                p = self.processes[c.process]
+                p.marked = max(p.marked, c.at if c.what in CHANGES else c.at - 1)
         search = Search(Rules(self.size, KEYS, self.waits, oldest), calls)
         found = search.run()
         TOTAL.update({"runs": 1, "calls": len(calls), "looked": search.looked, "too long": found is None})
@@ -190,11 +195,12 @@ class Runs:
 
     def hurried(self, calls, killed):
         """A put and an answer that tells of its checkpoint's end, before who put has called anything at a later one; or None.
-        Who has written at a later one before and went back is not waited for."""
+        Who has called a change at a later one before, or read behind one, and went back is not waited for."""
         for put in calls:
             if put.what != "put" or put.said != "ok" or put.process == killed:
                 continue
-            if max([self.wrote, *(c.at for c in calls if c.process == put.process and c.number < put.number and c.what in CHANGES)]) > put.at:
+            before = (c.at if c.what in CHANGES else c.at - 1 for c in calls if c.process == put.process and c.number < put.number)
+            if max([self.wrote, self.processes[put.process].marked, *before]) > put.at:
                 continue
             on = min((c.begin for c in calls if c.process == put.process and c.number > put.number and c.at > put.at), default=NEVER)
             for c in calls:
