@@ -37,7 +37,7 @@ EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/tes
 EXTRA_DIST += tests/python/dragon-more.t tests/python/test_dragon_window.py tests/python/test_dragon_persist.py \
   tests/python/test_dragon_copies.py tests/python/test_dragon_publish.py
 if BUILD_PYTHON
-TESTS += tests/python/dragon.t tests/python/persist.t tests/python/locks.t \
+TESTS += tests/python/dragon.t tests/python/dragon-more.t tests/python/persist.t tests/python/locks.t \
   tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \
   tests/python/readme.t tests/python/up.t tests/python/languages.t tests/python/cloud.t \
   tests/python/window.t tests/python/copies.t

@@ -145,6 +145,28 @@ class Mapping(DragonTest):
         d.end_batch_put()
         self.assertEqual(d.get_many(["p", 7]), [1, [7]])
 
+    def test_a_batch_that_does_not_fit_ends_as_others_do(self):
+        d = self.d
+        d.start_batch_put()
+        for i in range(40):
+            d[i] = bytes(8 << 20)
+        self.assertRaises(DDictFullError, d.end_batch_put)
+        d.clear()
+        d["after"] = 1
+        self.assertEqual(DDict.attach(d.serialize())["after"], 1)
+        d.start_batch_put()
+        d.end_batch_put()
+
+    def test_a_handle_is_itself_alone(self):
+        d, other = self.d, DDict.attach(self.d.serialize())
+        self.assertEqual((d == d, d == other, len({d, other})), (True, False, 2))
+
+    def test_names_of_packages(self):
+        self.assertIs(dragon.data.DDict, DDict)
+        for name in ("Barrier", "Event", "Lock", "Pool", "Process", "Queue", "Semaphore"):
+            self.assertTrue(callable(getattr(dragon.native, name)), name)
+        self.assertRaises(AttributeError, getattr, dragon.native, "Nothing")
+
     def test_fetch_add_and_wait_for(self):
         self.assertEqual([self.d.fetch_add("n"), self.d.fetch_add("n", 5), self.d.fetch_add("n", val=-1), self.d["n"]], [0, 1, 6, 5])
         self.d.wait_for("n", 5, timeout=1)

@@ -98,12 +98,15 @@ class DDict(Window, Near, MutableMapping):
         if allow_restart:
             raise NotImplementedError("destroy(allow_restart=True): managers keep nothing after their end; persist() keeps the content, and DDict(..., restore_from=...) "
                                       "reads it")
-        self.ddict.down()
+        if self.ddict.attached:  # else it was ended
+            self.ddict.down()
 
     def get_name(self):
         """get_name() -- its name"""
         arguments = self._about["arguments"]
         return arguments["name"] if arguments else self.ddict.name
+
+    __eq__, __hash__ = object.__eq__, object.__hash__  # a handle is no value
 
     def __enter__(self):
         return self
@@ -244,7 +247,7 @@ class DDict(Window, Near, MutableMapping):
         """start_batch_put(persist=False) -- d[key] = value from now on sends many pairs at once, until end_batch_put(); persist: as pput()"""
         if self._batch is not None:
             raise DDictError("start_batch_put() was called already: end_batch_put() first")
-        self._batch = Batch(functools.partial(self._put_many, persistent=persist))
+        self._batch = Batch(functools.partial(self._put_many, persistent=persist), persist)
 
     def end_batch_put(self):
         """end_batch_put() -- put what waits; all pairs of the batch are there when it returns"""

@@ -29,6 +29,10 @@ class DDictPersistCheckpointError(DDictError):
 class DDictKeyError(DDictError, KeyError):
     """The key is not there."""
 
+    @property
+    def key(self):
+        return self.args[-1]
+
 
 class DDictCheckpointSyncError(DDictError):
     """The handle's checkpoint was retired: sync_to_newest_checkpoint() takes the handle to one that is there."""

@@ -121,4 +121,5 @@ def make(arguments):
 
 def about(d):
     """What a handle has to know about a dictionary that was made elsewhere, also by srun --ddict"""
-    return d.get(KEY) or {"arguments": None, "is_window": bool(getattr(d, "working_set", 0)), "persist": None}
+    kept = d.get(KEY) or {"arguments": None, "persist": None}
+    return {**kept, "is_window": d.working_set > 0}  # what is kept may be of the dictionary that was saved

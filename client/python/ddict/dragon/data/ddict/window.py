@@ -59,7 +59,9 @@ class Window:
     @raises_theirs
     def pput(self, key, value):
         """pput(key, value) -- put a value that stays when its checkpoint is retired"""
-        if self._about["is_window"] and self._number is None:
+        if self._batch is not None and self._batch.persist:
+            self._batch.put(self._forms.key(key), self._forms.value(value))
+        elif self._about["is_window"] and self._number is None:
             self.ddict.pput(self._forms.key(key), self._forms.value(value))
         else:
             self[key] = value
