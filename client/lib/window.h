@@ -22,7 +22,8 @@
  *  W4  Whoever reads, at a checkpoint of the window that it has read, something that a change at an
  *      older checkpoint could alter, and finds floor < oldest, sets floor = oldest first (an I(k)
  *      without entries it removes). So a put that is overtaken by its checkpoint's retirement either
- *      comes before all reads that could tell, or its put_if fails.
+ *      comes before all reads that could tell, or its put_if fails. Lists do not keep this: keys, len
+ *      and iterators may tell of a key without such a put that still comes.
  *  W5  A value is stored before an index names it, and removed after none names it any more. So who
  *      finds an entry without its value reads the index again.
  *      Who finds no index reads W again: only a W that was read after that tells that the index was not
