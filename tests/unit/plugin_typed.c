@@ -55,6 +55,8 @@ static const struct option {
     {"--ddict-working-set=3,wait-for-keys", " --working-set=3,wait-for-keys ",
      "--ddict-working-set=1,wait-for-keys", "--ddict-working-set=1,wait-for-keys: a checkpoint"},
     {"--ddict-record=my record", " --record=my record ", NULL, NULL},
+    {"--ddict-persist=/a b,freq=2", " --persist=/a b,freq=2 ", "--ddict-persist=/a,freq=0",
+     "--ddict-persist=/a,freq=0: "},
     {"--ddict-scope=step", NULL, "--ddict-scope=all",
      "--ddict-scope=all: want job, step or component"},
     {"--ddict-gpu-bind=rotate", NULL, "--ddict-gpu-bind=x", "--ddict-gpu-bind=x: want"},
