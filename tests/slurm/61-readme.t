@@ -103,12 +103,13 @@ while IFS= read -r line; do # up to the description
     *'get KEY'*) words=$'ddict put KEY VALUE\n'$words$'\nddict put KEY VALUE' ;;
     'ddict get --prefix'*) words=$'ddict put P/1 VALUE\n'$words ;;
     'ddict load'*) words+=$'\nddict ls --sets' ;;
+    'ddict copy'*) words="ddict up --name=TO --managers=1 --mem=64M && ${words/FROM/\$DDICT_NAME} && ddict down TO" ;;
     'ddict freeze'*) words+=$'\nddict unfreeze' ;;
     'ddict watch'* | 'ddict bench'*) words="timeout 3 $words || [ \$? = 124 ]" ;;
     esac
     shell+=$'\n'$words
 done < <(awk 'index($0, "eval \"$(ddict env)\"") == 1 { in_it = 1 } in_it && !/^(eval|ddict) / { exit } in_it' "$lines")
-is the_list_of_verbs_was_found "$(grep -c '^ddict ' <<<"$shell")" 17
+is the_list_of_verbs_was_found "$(grep -c '^ddict ' <<<"$shell")" 18
 echo "$shell" >shell.sh
 t the_verbs_in_a_shell_of_a_job submitted "sbatch -N2 --ddict-mem=512M shell.sh"
 has a_set_is_listed 'SOURCE'

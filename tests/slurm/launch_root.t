@@ -44,7 +44,7 @@ awk '/^ *>/ { if (/\/ddict\.so\(/ && !done) { done = 1; f = $0; sub(/.*ddict\.so
                r = c; sub(/.* = /, "", r); sub(/ .*/, "", r); a = c; sub(/\) *= .*/, "", a); sub(/.*[ (]/, "", a); print f, n, r, a == "" ? "-" : a, call + 0 } next }
      { call = $0; done = 0 }' "$trace/all" >"$trace/ours"
 cut -d' ' -f1,2 "$trace/ours" | sort | uniq -c >"$out"
-task='^(task_begin|step_name|component_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|socket_connect|attach_.*|receive_once|user_is_one)$' oom='^(oom_open|oom_first_by|score_set)$' note='^(slurmd_log_prepare|slurmd_log_hand_over|slurmd_log_write|step_pipe_make|step_pipe_is_writable|step_pipe_take|is_ours)$'
+task='^(task_begin|step_name|component_name|job_name|dictionary_is_here|variable|name_find|gpu_prepare|meet_ask_place|socket_connect|attach_.*|address_connect|receive_once|user_is_one)$' oom='^(oom_open|oom_first_by|score_set)$' note='^(slurmd_log_prepare|slurmd_log_hand_over|slurmd_log_write|step_pipe_make|step_pipe_is_writable|step_pipe_take|is_ours)$'
 # brk: malloc() of any of them
 others() { awk -v t="$task" -v n="$note" -v o="$oom" "\$2 != \"brk\" && $1 { print \$1, \$2 }" "$trace/ours" | sort -u; }
 has "the_trace_sees_the_plugin_in_the_task" '(task_begin|step_name) geteuid'
