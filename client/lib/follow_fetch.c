@@ -183,7 +183,7 @@ int pub_fetch(struct pub_call *c, const struct pub_entry *e, struct ddict_view *
         return key_is_absent(rc) ? -EAGAIN : rc;
     }
     uint64_t until_ms = clock_ms() + (uint64_t)c->s->timeout_ms;
-    for (int again = 0; clock_ms() < until_ms; again++) {
+    while (clock_ms() < until_ms) {
         struct pub_held h;
         int rc = pub_held_get(c, c->home, &e->uid, &h);
         if (rc == 1) {
