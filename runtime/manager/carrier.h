@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * carrier.h - what carries answers to a requester: the lane of a client (lanes.c), a connection of
- * another manager (peer_server.c), or nothing, for a manager's own requests (prefetch.c). Each has
- * one constant table. Modules that answer use it through requester.h, and know neither lanes nor
- * connections.
+ * carrier.h - what carries answers to a requester: the lane of a client (lane_answers.c), a
+ * connection of another manager (peer_server.c), or nothing, for a manager's own requests
+ * (prefetch.c). Each has one constant table. Modules that answer use it through requester.h, and know
+ * neither lanes nor connections.
  */
 #ifndef DDICT_MANAGER_CARRIER_H
 #define DDICT_MANAGER_CARRIER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane_client.h - one client of this node, and its lane. Private to lanes.c, which makes, lists and
- * frees clients, to lane_memory.c, lane_placed.c and recovery.c. Only the manager's own thread uses
+ * lane_client.h - one client of this node, and its lane. Private to lane_*.c, lanes.c and recovery.c;
+ * lane_clients.c makes, lists and frees clients. Only the manager's own thread uses
  * it; the client writes its end of the lane and its leases, in shared memory.
  */
 #ifndef DDICT_MANAGER_LANE_CLIENT_H

@@ -22,6 +22,8 @@ libmanager_a_SOURCES = runtime/manager/alive.c runtime/manager/alive.h \
   runtime/manager/ledger.c runtime/manager/ledger.h \
   runtime/manager/results.c runtime/manager/results.h \
   runtime/manager/rules.c runtime/manager/rules.h \
+  runtime/manager/lane_answers.c runtime/manager/lane_answers.h \
+  runtime/manager/lane_clients.c runtime/manager/lane_clients.h \
   runtime/manager/lanes.c runtime/manager/lanes.h \
   runtime/manager/main_loop.c runtime/manager/main_loop.h runtime/manager/manager.c \
   runtime/manager/manager.h runtime/manager/numa_bind.c runtime/manager/numa_bind.h \

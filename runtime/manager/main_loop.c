@@ -13,6 +13,8 @@
 #include "forward.h"
 #include "forward_table.h"
 #include "freeze.h"
+#include "lane_answers.h"
+#include "lane_clients.h"
 #include "lane_memory.h"
 #include "lane_placed.h"
 #include "lanes.h"

@@ -152,7 +152,7 @@ struct msg;
 struct requester;
 /* Functions that modules call in modules above them; filled in main_loop.c. */
 struct upcalls {
-    /* --- lanes.c, peer_server.c --- */
+    /* --- lanes.c, lane_clients.c, peer_server.c --- */
     void (*unstall)(struct manager *m); /* a connection has room again */
     void (*settle)(struct manager *m);  /* give up the pins of completions that were consumed */
     /* the spill made progress: requests that waited for it go on */

@@ -34,6 +34,7 @@
 #include "forward_lost.h"
 #include "forward_table.h"
 #include "lane_client.h"
+#include "lane_clients.h"
 #include "lanes.h"
 #include "ledger.h"
 #include "queues.h"

@@ -4,7 +4,7 @@
 #define DDICT_TESTS_FUZZ_CLIENT_H
 
 #include "fuzz.h"
-#include <manager/lanes.h>
+#include <manager/lane_clients.h>
 #include <wire/lane.h>
 
 #include <fcntl.h>

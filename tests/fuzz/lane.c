@@ -7,6 +7,7 @@
 #include "client.h"
 #include "fuzz.h"
 #include <base/clock.h>
+#include <manager/lane_clients.h>
 #include <manager/lanes.h>
 #include <manager/main_loop.h>
 #include <manager/supmsg.h>

@@ -121,7 +121,7 @@ number runtime/base/versions.h LAYOUT_VERSION "$layout" '| layout_version | 8 | 
 number runtime/base/versions.h PROTOCOL_VERSION "$protocol" 'Protocol version N.'
 number runtime/base/stats.h STATS_VERSION "$protocol" 'bytes in version N)'
 number runtime/base/defaults.h DD_LEASE_CHUNKS "$layout" 'of a client, N chunks'
-number runtime/manager/lanes.c FIGURE_LOOKS "$protocol" 'With more than N clients'
+number runtime/manager/lane_clients.c FIGURE_LOOKS "$protocol" 'With more than N clients'
 number runtime/manager/ledger.h LEDGER_ENTRIES "$protocol" 'the ledger has N.'
 number runtime/manager/ledger.h LEDGER_KEY "$protocol" 'A key of more than N bytes goes on'
 number runtime/manager/prefetch.c PREFETCH_AHEAD "$protocol" 'at most N at a time'

@@ -232,7 +232,7 @@ START_TEST(a_change_has_its_id_in_its_entry) {
 }
 END_TEST
 
-/* As lanes.c does where CQ has no room for the answer. */
+/* As lane_answers.c does where CQ has no room for the answer. */
 static void answer_queue(struct forward *f) {
     forward_answers(f);
     *m.answering = NULL;

@@ -9,6 +9,7 @@
 #include "unit.h"
 #include <base/clock.h>
 #include <base/shadow.h>
+#include <manager/lane_clients.h>
 #include <manager/lanes.h>
 #include <manager/ledger.h>
 #include <manager/main_loop.h>

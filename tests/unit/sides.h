@@ -10,6 +10,7 @@
 #include <base/clock.h>
 #include <base/hash.h>
 #include <base/shadow.h>
+#include <manager/lane_clients.h>
 #include <manager/lanes.h>
 #include <manager/ledger.h>
 #include <manager/main_loop.h>
