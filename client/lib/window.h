@@ -29,10 +29,12 @@
  *      Who finds no index reads W again: only a W that was read after that tells that the index was not
  *      removed by a newer checkpoint.
  *  W6  Who writes I(k) drops what no checkpoint of the window sees, and then those values. Not more.
+ *      A put that may have to be withdrawn (window_confirm()) keeps the value that it replaced until it
+ *      is known to have come in time; else it puts that back.
  *  W7  The version of a key is that of I(k) before the change that made the entry: it never comes
  *      again, and changes at other checkpoints leave it as it is.
  *
- * A client that dies between two steps leaves at most a value that no index names, or an index without
+ * A client that dies between two steps leaves at most values that no index names, or an index without
  * entries.
  */
 #ifndef DDICT_LIB_WINDOW_H

@@ -10,7 +10,7 @@
 
 /* --- the index --- */
 
-static void value_remove(struct window_call *c, const struct window_entry *e) {
+void window_value_remove(struct window_call *c, const struct window_entry *e) {
     struct window_key k;
     int left = window_left_ms(c);
     if (window_value_key(c, e, &k) < 0)
@@ -26,7 +26,7 @@ int window_commit(struct window_call *c, struct window_edit *e) {
                             : ddict_put_if(c->d, c->index_key.at, c->index_key.len, e->now, size, 0,
                                            c->index.version, NULL, window_left_ms(c));
     for (uint32_t i = 0; rc == 0 && i < e->ndropped; i++)
-        value_remove(c, &e->dropped[i]);
+        window_value_remove(c, &e->dropped[i]);
     return rc;
 }
 
@@ -39,8 +39,7 @@ static int index_create(struct window_call *c) {
 
 /* --- the value --- */
 
-static int value_store(struct window_call *c, struct window_change *g) {
-    struct window_key k;
+int window_change_name(struct window_call *c, struct window_change *g, struct window_key *k) {
     g->put = (struct window_entry){.checkpoint = c->checkpoint,
                                    .length = g->length,
                                    .client = c->s->client,
@@ -48,18 +47,19 @@ static int value_store(struct window_call *c, struct window_change *g) {
                                    .node = c->s->node_id,
                                    .tag = (uint8_t)DDICT_TAG_OF(g->flags),
                                    .flags = g->flags & DDICT_PERSISTENT ? WINDOW_PERSISTENT : 0};
-    int rc = window_value_key(c, &g->put, &k);
+    return window_value_key(c, &g->put, k);
+}
+
+static int value_store(struct window_call *c, struct window_change *g) {
+    struct window_key k;
+    int rc = window_change_name(c, g, &k);
     if (rc < 0)
         return rc;
-    rc = ddict_putv(c->d, k.at, k.len, g->iov, g->n, DDICT_TAG(g->put.tag), window_left_ms(c));
+    int left = window_left_ms(c);
+    rc = ddict_putv(c->d, k.at, k.len, g->iov, g->n, DDICT_TAG(g->put.tag), left);
     window_key_free(&k);
     g->stored = rc == 0;
     return rc;
-}
-
-/* Whether a request that gave this code may have changed something all the same. */
-static bool may_have_changed(int rc) {
-    return rc == -ETIMEDOUT || rc == DDICT_ELOST || rc == DDICT_EGONE;
 }
 
 /* The change was not made: remove what was stored for it. Keeps the sentence. */
@@ -67,7 +67,7 @@ static int change_undo(struct window_call *c, struct window_change *g, int rc) {
     char text[DD_ERRMSG_MAX];
     memcpy(text, dd_errmsg(), strlen(dd_errmsg()) + 1);
     if (g->stored)
-        value_remove(c, &g->put);
+        window_value_remove(c, &g->put);
     if (c->x && c->x->n == 0 && window_left_ms(c) > 0)
         ddict_del_if(c->d, c->index_key.at, c->index_key.len, c->index.version, window_left_ms(c));
     return dd_error(rc, "%s", text);
@@ -82,6 +82,28 @@ static int change_refuse(struct window_call *c, struct window_change *g) {
     return rc < 0 ? rc : dd_error_plain(g->refusal);
 }
 
+bool window_change_is_awaited(const struct window_call *c, const struct window_change *g) {
+    return c->s->working_flags & DDICT_WAIT_FOR_KEYS && !g->removes &&
+           !(g->put.flags & WINDOW_PERSISTENT);
+}
+
+void window_change_edit(struct window_call *c, struct window_change *g, struct window_edit *e) {
+    const struct window_entry *is = window_index_at(e->now, c->checkpoint);
+    g->had = is != NULL;
+    if (is)
+        g->before = *is;
+    g->put.version = c->index.version;
+    if (g->removes) {
+        window_edit_remove(e, c->checkpoint, c->index.version);
+        return;
+    }
+    uint32_t others = e->ndropped;
+    window_edit_put(e, &g->put);
+    g->kept = e->ndropped > others && window_change_is_awaited(c, g);
+    if (g->kept)
+        e->ndropped = others;
+}
+
 static int change_write(struct window_call *c, struct window_change *g) {
     struct window_edit e;
     int rc;
@@ -91,16 +113,10 @@ static int change_write(struct window_call *c, struct window_change *g) {
         return rc;
     if (window_edit_begin(&e, c->x, c->state.oldest) < 0)
         return dd_error(-ENOMEM, "no memory for the index of a key");
-    const struct window_entry *is = window_index_at(e.now, c->checkpoint);
-    g->replaced = is && is->checkpoint == c->checkpoint;
-    g->put.version = c->index.version;
-    if (g->removes)
-        window_edit_remove(&e, c->checkpoint, c->index.version);
-    else
-        window_edit_put(&e, &g->put);
+    window_change_edit(c, g, &e);
     bool sent = window_left_ms(c) > 0;
     rc = sent ? window_commit(c, &e) : dd_error(-ETIMEDOUT, "no time was left for the change");
-    g->unknown = sent && may_have_changed(rc);
+    g->unknown = sent && window_may_have_changed(rc);
     window_edit_end(&e);
     return rc;
 }
@@ -136,7 +152,7 @@ int window_change(struct window_call *c, struct window_change *g) {
 
 /* --- the calls --- */
 
-static int put_judge(struct window_call *c, struct window_change *g, const struct window_entry *e) {
+int window_put_judge(struct window_call *c, struct window_change *g, const struct window_entry *e) {
     (void)c;
     g->refusal = e ? DDICT_EEXISTS : DDICT_ENOKEY;
     return (e && g->flags & DDICT_NEW) || (!e && g->flags & DDICT_EXISTING) ? WINDOW_REFUSED : 0;
@@ -145,7 +161,7 @@ static int put_judge(struct window_call *c, struct window_change *g, const struc
 int window_put(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
                unsigned flags, int timeout_ms) {
     struct window_call c;
-    struct window_change g = {.iov = iov, .n = n, .flags = flags, .judge = put_judge};
+    struct window_change g = {.iov = iov, .n = n, .flags = flags, .judge = window_put_judge};
     struct msg head;
     int rc;
     if ((rc = pieces_length(iov, n, &g.length)) < 0 ||

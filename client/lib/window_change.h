@@ -5,6 +5,8 @@
 
 #include "window.h"
 
+#include <errno.h>
+
 /* of a judge: refuse with `refusal`, by what the key has */
 #define WINDOW_REFUSED 1
 /* what is left over is removed within this time, in ms, though the call's own be over */
@@ -26,12 +28,28 @@ struct window_change {
         is; /* of put_if, del_if: the expected one, and when refused the present one */
     /* of the library */
     bool refused;
-    bool stored;   /* the value is, as put says */
-    bool replaced; /* another value of that checkpoint */
-    bool unknown;  /* whether it was done */
-    struct window_entry put;
+    bool stored; /* the value is, as put says */
+    bool had;    /* before: what the key had at the checkpoint, */
+    bool
+        kept; /* and it is not in the index any more, but its value is there yet (window_confirm()) */
+    bool unknown; /* whether it was done */
+    struct window_entry put, before;
 };
 /* 0, or a negative code: nothing was changed, unless it is -ETIMEDOUT, DDICT_ELOST or DDICT_EGONE. */
 int window_change(struct window_call *c, struct window_change *g);
+/* --- its parts --- */
+/* Whether a request that gave this code may have changed something all the same. */
+static inline bool window_may_have_changed(int rc) {
+    return rc == -ETIMEDOUT || rc == DDICT_ELOST || rc == DDICT_EGONE;
+}
+int window_put_judge(struct window_call *c, struct window_change *g, const struct window_entry *e);
+/* Fill g->put, but its version, and *k, the name of its value. 0 or a negative code. */
+int window_change_name(struct window_call *c, struct window_change *g, struct window_key *k);
+/* Edit the index of c. A put that may have to be withdrawn keeps the value that it replaces. */
+void window_change_edit(struct window_call *c, struct window_change *g, struct window_edit *e);
+/* Whether it may have to be withdrawn: a put that is not persistent, where keys are awaited. */
+bool window_change_is_awaited(const struct window_call *c, const struct window_change *g);
+/* Remove the value of an entry that no index names any more. */
+void window_value_remove(struct window_call *c, const struct window_entry *e);
 
 #endif

@@ -88,10 +88,15 @@ void window_edit_remove(struct window_edit *e, uint64_t checkpoint, uint64_t ver
                                                   .flags = WINDOW_REMOVED});
 }
 
-void window_edit_withdraw(struct window_edit *e, uint64_t checkpoint) {
+void window_edit_withdraw(struct window_edit *e, uint64_t checkpoint,
+                          const struct window_entry *before) {
     uint32_t n = entries_to(e->now, checkpoint);
     if (n > 0 && e->now->entry[n - 1].checkpoint == checkpoint)
         cut(e, n - 1, 1);
+    if (before && before->flags & WINDOW_REMOVED)
+        window_edit_remove(e, checkpoint, before->version);
+    else if (before)
+        window_edit_put(e, before);
 }
 
 void window_edit_end(struct window_edit *e) {

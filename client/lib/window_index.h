@@ -49,11 +49,14 @@ struct window_edit {
 };
 /* Copy x (NULL: none) without what no checkpoint from oldest on sees. 0 or -ENOMEM. */
 int window_edit_begin(struct window_edit *e, const struct window_index *x, uint64_t oldest);
+/* Drops one value at most: the one that the checkpoint had. */
 void window_edit_put(struct window_edit *e, const struct window_entry *put);
 /* The key is absent at the checkpoint from now on. version: see W7. */
 void window_edit_remove(struct window_edit *e, uint64_t checkpoint, uint64_t version);
-/* Take out what it has at exactly that checkpoint, as if it had never come. */
-void window_edit_withdraw(struct window_edit *e, uint64_t checkpoint);
+/* Take out what it has at exactly that checkpoint. before: what it had there until then, which is put
+ * back; or NULL: that is in the index yet, or there was nothing. */
+void window_edit_withdraw(struct window_edit *e, uint64_t checkpoint,
+                          const struct window_entry *before);
 void window_edit_end(struct window_edit *e);
 
 #endif

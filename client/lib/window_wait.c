@@ -260,7 +260,16 @@ int window_open(struct window_call *c) {
     return rc < 0 ? rc : DDICT_ECHANGED;
 }
 
-/* The put came after the last look at its key. It stays if the next checkpoint has the key, too. */
+/* Whether the put made its checkpoint one that waits for the key. Before, there was none, or what was
+ * there was persistent. */
+static bool makes_due(const struct window_call *c, const struct window_change *g) {
+    return window_change_is_awaited(c, g) &&
+           !(g->had && g->before.checkpoint == c->checkpoint &&
+             !(g->before.flags & (WINDOW_PERSISTENT | WINDOW_REMOVED)));
+}
+
+/* The put came after the last look at its key. It stays if the next checkpoint has the key, too; else
+ * the key has again what it had before. */
 static int withdraw(struct window_call *c, struct window_change *g) {
     struct window_edit e;
     int rc;
@@ -273,12 +282,15 @@ static int withdraw(struct window_call *c, struct window_change *g) {
             return 0;
         if (window_edit_begin(&e, c->x, 0) < 0)
             return dd_error(-ENOMEM, "no memory for the index of a key");
-        window_edit_withdraw(&e, c->checkpoint);
+        bool removed = g->had && g->before.checkpoint == c->checkpoint;
+        window_edit_withdraw(&e, c->checkpoint, g->kept || removed ? &g->before : NULL);
         rc = window_commit(c, &e);
         window_edit_end(&e);
     } while (rc == DDICT_ECHANGED);
-    g->stored &= rc < 0;
-    return rc < 0 ? rc : window_retired(c);
+    if (rc < 0)
+        return rc;
+    g->stored = g->kept = false;
+    return window_retired(c);
 }
 
 int window_confirm(struct window_call *c, struct window_change *g) {
@@ -290,9 +302,10 @@ int window_confirm(struct window_call *c, struct window_change *g) {
             c->state.oldest == c->checkpoint)
             rc = state_put(c, c->state.oldest, false);
     } while (rc == DDICT_ECHANGED);
-    if (rc == 0 && c->state.oldest > c->checkpoint && !g->replaced &&
-        c->s->working_flags & DDICT_WAIT_FOR_KEYS && !(g->put.flags & WINDOW_PERSISTENT))
+    if (rc == 0 && c->state.oldest > c->checkpoint && makes_due(c, g))
         rc = withdraw(c, g);
+    if (rc == 0 && g->kept)
+        window_value_remove(c, &g->before);
     if (rc < 0 && rc != DDICT_ERETIRED)
         g->unknown = true;
     return rc;

@@ -14,6 +14,7 @@ CLIENT_TESTS = tests/local/client_alive tests/local/client_api tests/local/clien
   tests/local/client_same tests/local/client_spin tests/local/client_threads \
   tests/local/client_up tests/local/client_values tests/local/client_views tests/local/client_window \
   tests/local/client_window_races tests/local/client_window_waits \
+  tests/local/client_window_steps \
   tests/local/break_streams tests/local/break_times
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
@@ -91,6 +92,9 @@ tests_local_client_window_races_SOURCES = tests/local/client_window_races.c test
 tests_local_client_window_races_LDADD = $(client_test_libs)
 tests_local_client_window_waits_SOURCES = tests/local/client_window_waits.c tests/local/client_window.h
 tests_local_client_window_waits_LDADD = $(client_test_libs)
+tests_local_client_window_steps_SOURCES = tests/local/client_window_steps.c tests/local/client_window.h
+tests_local_client_window_steps_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ddict_put_if
+tests_local_client_window_steps_LDADD = tests/local/libclient_dict.la libclient.la $(CHECK_LIBS)
 tests_local_break_streams_LDADD = $(client_test_libs)
 tests_local_break_times_LDADD = $(client_test_libs)
 check_PROGRAMS += tests/local/client_disk tests/local/client_turns

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_window_steps.c - working sets: what others do between two requests of one call. The program has
+ * the library's parts in it, and stands between them by the linker's --wrap. */
+#include "client_window.h"
+
+#define INDEX "\0ddict.window/i/"
+
+/* What comes once before a put_if of an index. */
+static void (*before_write)(void);
+
+static bool is_index(const void *k, size_t len) {
+    return memmem(k, len, INDEX, sizeof INDEX - 1) != NULL;
+}
+static void once(void (**what)(void)) {
+    void (*f)(void) = *what;
+    *what = NULL;
+    if (f)
+        f();
+}
+
+int __real_ddict_put_if(ddict_t *of, const void *k, size_t len, const void *val, size_t vlen,
+                        unsigned flags, uint64_t version, uint64_t *now, int timeout_ms);
+int __wrap_ddict_put_if(ddict_t *of, const void *k, size_t len, const void *val, size_t vlen,
+                        unsigned flags, uint64_t version, uint64_t *now, int timeout_ms);
+int __wrap_ddict_put_if(ddict_t *of, const void *k, size_t len, const void *val, size_t vlen,
+                        unsigned flags, uint64_t version, uint64_t *now, int timeout_ms) {
+    if (is_index(k, len))
+        once(&before_write);
+    return __real_ddict_put_if(of, k, len, val, vlen, flags, version, now, timeout_ms);
+}
+
+static char other[32];
+static size_t olen;
+
+static void persistent(ddict_t *of, uint64_t id, const void *k, size_t len, const char *text) {
+    at(of, id);
+    ok(ddict_put(of, k, len, text, strlen(text), DDICT_TAG(4) | DDICT_PERSISTENT, WAIT));
+}
+static void come(uint64_t id) { /* the checkpoint becomes the newest */
+    persistent(d[1], id, other, olen, "other");
+}
+static void come_3(void) {
+    come(3);
+}
+static void come_2_and_3(void) {
+    come(2);
+    come(3);
+}
+static void begin_with_keys(const char *working_set, unsigned owner) {
+    begin(working_set);
+    klen = key_of(d[0], owner, 0, key, sizeof key);
+    olen = key_of(d[0], 0, 9, other, sizeof other);
+}
+static void items_become(uint64_t n) {
+    for (double until = now_s() + 20; items() != n && now_s() < until;)
+        usleep(10000);
+    ck_assert_uint_eq(items(), n);
+}
+
+/* --- a put that is overtaken by the retirement of its checkpoint, where keys are awaited --- */
+static void overtaken(uint64_t kept_at, uint64_t oldest, void (*retire)(void)) {
+    begin_with_keys("2,wait-for-keys", 3);
+    persistent(d[0], kept_at, key, klen, "kept");
+    if (oldest == 1)
+        come(2);
+    at(d[0], 1);
+    before_write = retire;
+    fails(DDICT_ERETIRED, ddict_put(d[0], key, klen, "late", 4, DDICT_TAG(4), WAIT));
+    ck_assert(!before_write);
+    has(d[0], 2, "kept");
+    has(d[1], 3, "kept");
+    items_become(6); /* two indexes, what each has at 2, `other` at 3, and W */
+    end();
+}
+START_TEST(a_put_that_is_overtaken_gives_back_what_was_before_it) {
+    overtaken(0, 1, come_3);
+}
+END_TEST
+START_TEST(a_put_that_is_overtaken_gives_back_what_its_checkpoint_had) {
+    overtaken(1, 1, come_3);
+}
+END_TEST
+START_TEST(a_put_that_is_overtaken_twice_leaves_what_was_before_it) {
+    overtaken(0, 0, come_2_and_3);
+}
+END_TEST
+
+START_TEST(a_put_that_is_overtaken_leaves_the_key_removed) {
+    begin_with_keys("2,wait-for-keys", 3);
+    persistent(d[0], 0, key, klen, "kept");
+    at(d[0], 1);
+    ok(ddict_del(d[0], key, klen, WAIT));
+    before_write = come_2_and_3;
+    fails(DDICT_ERETIRED, ddict_put(d[0], key, klen, "late", 4, DDICT_TAG(4), WAIT));
+    at(d[0], 2);
+    ck_assert_int_eq(ddict_contains(d[0], key, klen, NULL, WAIT), 0);
+    ck_assert_int_eq(ddict_len(d[0], WAIT), 1);
+    end();
+}
+END_TEST
+
+START_TEST(a_put_that_is_in_time_removes_what_was_before_it) {
+    begin_with_keys("2,wait-for-keys", 3);
+    persistent(d[0], 0, key, klen, "kept");
+    come(2);
+    ok(put(d[0], 1, "in time"));
+    has(d[1], 1, "in time");
+    items_become(5); /* two indexes, two values, and W */
+    end();
+}
+END_TEST
+
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {
+        a_put_that_is_overtaken_gives_back_what_was_before_it,
+        a_put_that_is_overtaken_gives_back_what_its_checkpoint_had,
+        a_put_that_is_overtaken_twice_leaves_what_was_before_it,
+        a_put_that_is_overtaken_leaves_the_key_removed,
+        a_put_that_is_in_time_removes_what_was_before_it,
+    };
+    return tests_main("client_window_steps", argc, argv, tests, sizeof tests / sizeof *tests);
+}
