@@ -5,8 +5,8 @@
 
 #define INDEX "\0ddict.window/i/"
 
-/* What comes once before a put_if of an index. */
-static void (*before_write)(void);
+/* What comes once before a put_if of an index, or between the reads of the window and of an index. */
+static void (*before_write)(void), (*before_index)(void);
 
 static bool is_index(const void *k, size_t len) {
     return memmem(k, len, INDEX, sizeof INDEX - 1) != NULL;
@@ -29,6 +29,20 @@ int __wrap_ddict_put_if(ddict_t *of, const void *k, size_t len, const void *val,
     return __real_ddict_put_if(of, k, len, val, vlen, flags, version, now, timeout_ms);
 }
 
+ssize_t __real_ddict_get_many(ddict_t *of, struct ddict_want *w, size_t n, unsigned flags,
+                              int timeout_ms);
+ssize_t __wrap_ddict_get_many(ddict_t *of, struct ddict_want *w, size_t n, unsigned flags,
+                              int timeout_ms);
+ssize_t __wrap_ddict_get_many(ddict_t *of, struct ddict_want *w, size_t n, unsigned flags,
+                              int timeout_ms) {
+    if (!before_index || n != 2 || !is_index(w[1].key, w[1].klen))
+        return __real_ddict_get_many(of, w, n, flags, timeout_ms);
+    ssize_t first = __real_ddict_get_many(of, w, 1, flags, timeout_ms);
+    once(&before_index);
+    ssize_t second = __real_ddict_get_many(of, w + 1, 1, flags, timeout_ms);
+    return first < 0 ? first : second < 0 ? second : first + second;
+}
+
 static char other[32];
 static size_t olen;
 
@@ -38,6 +52,9 @@ static void persistent(ddict_t *of, uint64_t id, const void *k, size_t len, cons
 }
 static void come(uint64_t id) { /* the checkpoint becomes the newest */
     persistent(d[1], id, other, olen, "other");
+}
+static void come_1(void) {
+    come(1);
 }
 static void come_3(void) {
     come(3);
@@ -110,6 +127,39 @@ START_TEST(a_put_that_is_in_time_removes_what_was_before_it) {
 }
 END_TEST
 
+/* --- W3, W5: the second look at the window --- */
+static void remove_at_1(void) {
+    at(d[1], 1);
+    ok(ddict_del(d[1], key, klen, WAIT));
+}
+START_TEST(a_key_is_not_absent_where_a_newer_checkpoint_removed_it) {
+    struct ddict_view v;
+    begin_with_keys("1", 3);
+    ok(put(d[0], 0, "zero"));
+    at(d[0], 0);
+    before_index = remove_at_1;
+    fails(DDICT_ERETIRED, ddict_view(d[0], key, klen, &v, 0, WAIT));
+    ck_assert(!before_index);
+    end();
+}
+END_TEST
+
+static void see_none_at_1(void) {
+    come_1();
+    has_none(d[1], 1);
+}
+START_TEST(a_first_put_looks_at_the_window_when_its_index_is_there) {
+    begin_with_keys("1", 3);
+    at(d[0], 0);
+    before_write = see_none_at_1;
+    fails(DDICT_ERETIRED, ddict_put(d[0], key, klen, "late", 4, DDICT_TAG(4), WAIT));
+    ck_assert(!before_write);
+    has_none(d[1], 1);
+    items_become(3); /* `other` and W */
+    end();
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         a_put_that_is_overtaken_gives_back_what_was_before_it,
@@ -117,6 +167,8 @@ int main(int argc, char **argv) {
         a_put_that_is_overtaken_twice_leaves_what_was_before_it,
         a_put_that_is_overtaken_leaves_the_key_removed,
         a_put_that_is_in_time_removes_what_was_before_it,
+        a_key_is_not_absent_where_a_newer_checkpoint_removed_it,
+        a_first_put_looks_at_the_window_when_its_index_is_there,
     };
     return tests_main("client_window_steps", argc, argv, tests, sizeof tests / sizeof *tests);
 }
