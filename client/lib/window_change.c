@@ -58,7 +58,7 @@ static int value_store(struct window_call *c, struct window_change *g) {
     int left = window_left_ms(c);
     rc = ddict_putv(c->d, k.at, k.len, g->iov, g->n, DDICT_TAG(g->put.tag), left);
     window_key_free(&k);
-    g->stored = rc == 0;
+    g->stored = rc == 0 || (left > 0 && window_may_have_changed(rc));
     return rc;
 }
 

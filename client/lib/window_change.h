@@ -28,7 +28,7 @@ struct window_change {
         is; /* of put_if, del_if: the expected one, and when refused the present one */
     /* of the library */
     bool refused;
-    bool stored; /* the value is, as put says */
+    bool stored; /* the value is, or may be, as put says */
     bool had;    /* before: what the key had at the checkpoint, */
     bool
         kept; /* and it is not in the index any more, but its value is there yet (window_confirm()) */

@@ -4,7 +4,10 @@
 #include "client_window.h"
 
 #define INDEX "\0ddict.window/i/"
+#define VALUE "\0ddict.window/v/"
 
+/* The answer to the next put of a value comes too late. */
+static bool late;
 /* What comes once before a put_if of an index, or between the reads of the window and of an index. */
 static void (*before_write)(void), (*before_index)(void);
 
@@ -41,6 +44,19 @@ ssize_t __wrap_ddict_get_many(ddict_t *of, struct ddict_want *w, size_t n, unsig
     once(&before_index);
     ssize_t second = __real_ddict_get_many(of, w + 1, 1, flags, timeout_ms);
     return first < 0 ? first : second < 0 ? second : first + second;
+}
+
+int __real_ddict_putv(ddict_t *of, const void *k, size_t len, const struct iovec *iov, int n,
+                      unsigned flags, int timeout_ms);
+int __wrap_ddict_putv(ddict_t *of, const void *k, size_t len, const struct iovec *iov, int n,
+                      unsigned flags, int timeout_ms);
+int __wrap_ddict_putv(ddict_t *of, const void *k, size_t len, const struct iovec *iov, int n,
+                      unsigned flags, int timeout_ms) {
+    int rc = __real_ddict_putv(of, k, len, iov, n, flags, timeout_ms);
+    if (!late || !memmem(k, len, VALUE, sizeof VALUE - 1))
+        return rc;
+    late = false;
+    return -ETIMEDOUT;
 }
 
 static char other[32];
@@ -160,6 +176,20 @@ START_TEST(a_first_put_looks_at_the_window_when_its_index_is_there) {
 }
 END_TEST
 
+/* --- a value of which nobody knows whether it was stored --- */
+START_TEST(a_value_whose_answer_is_late_is_removed) {
+    begin_with_keys("2", 0);
+    ok(put(d[0], 0, "zero"));
+    uint64_t were = items();
+    late = true;
+    ck_assert_int_eq(put(d[0], 0, "late"), -ETIMEDOUT);
+    ck_assert(!late);
+    has(d[0], 0, "zero");
+    items_become(were);
+    end();
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         a_put_that_is_overtaken_gives_back_what_was_before_it,
@@ -169,6 +199,7 @@ int main(int argc, char **argv) {
         a_put_that_is_in_time_removes_what_was_before_it,
         a_key_is_not_absent_where_a_newer_checkpoint_removed_it,
         a_first_put_looks_at_the_window_when_its_index_is_there,
+        a_value_whose_answer_is_late_is_removed,
     };
     return tests_main("client_window_steps", argc, argv, tests, sizeof tests / sizeof *tests);
 }
