@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * window_many.c - many keys of a working set in one call. Of values that are read all indexes are
- * asked for at once, and then all values; what was in motion meanwhile is read by itself.
+ * window_many.c - a get of many keys of a working set: all indexes are asked for at once, and then all
+ * values; what was in motion meanwhile is read by itself.
  */
 #include "window.h"
 
@@ -181,17 +181,4 @@ ssize_t window_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned
         ddict_release(&s->c.index);
     free(s);
     return rc < 0 && found == 0 ? rc : found;
-}
-
-ssize_t window_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms) {
-    size_t stored = 0, i = 0;
-    int rc = 0;
-    for (; i < n && rc != -ETIMEDOUT && rc != DDICT_ELOST && rc != DDICT_EGONE; i++) {
-        struct ddict_pair *p = &pairs[i];
-        rc = p->status = ddict_put(d, p->key, p->klen, p->val, p->vlen, p->flags, timeout_ms);
-        stored += rc == 0;
-    }
-    for (; i < n; i++)
-        pairs[i].status = -ECANCELED;
-    return rc == DDICT_ERETIRED && stored == 0 ? rc : (ssize_t)stored;
 }

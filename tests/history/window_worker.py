@@ -25,6 +25,8 @@ def call(d, head, what, key, value, words):
     key = head + str(key)
     if what == "put":
         d[key] = value_of(value, words)
+    elif what == "mput":
+        d.put_many({key: value_of(value, words)})
     elif what == "pput":
         d.pput(key, value_of(value, words))
     elif what == "put_new":

@@ -39,7 +39,7 @@ WAIT_S = 0.05     # of a call, where it may wait for others
 KILLED = 0.2      # so many of the runs lose a process
 PER_DICTIONARY = 500
 # What is called, and how often. The last ones ask nobody.
-KINDS = {"put": 26, "pput": 4, "put_new": 6, "get": 22, "contains": 6, "del": 8, "pop": 5, "keys": 3, "len": 3, "sync": 11,
+KINDS = {"put": 16, "mput": 10, "pput": 4, "put_new": 6, "get": 22, "contains": 6, "del": 8, "pop": 5, "keys": 3, "len": 3, "sync": 11,
          "checkpoint": 9, "rollback": 4, "set": 2}
 MOVES = ("checkpoint", "rollback", "set")
 TOTAL = Counter()
@@ -224,7 +224,7 @@ class Runs:
                     got = bool(got) if what == "contains" else {k for k in range(KEYS) if got & 1 << k}
                 elif what == "len":
                     got -= self.there
-                plain = "put" if what == "pput" else what
+                plain = "put" if what in ("pput", "mput") else what
                 calls.append(Call(process, i, plain, key, checkpoint, value, what == "pput", None if said == "time" else said, got,
                                   begin, NEVER if said in (None, "time") else end))
             if said:

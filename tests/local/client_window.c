@@ -182,7 +182,8 @@ static size_t count(ddict_t *of, const char *prefix, unsigned flags, const char 
     return n;
 }
 
-#define LOTS 700u
+#define LOTS          700u
+#define WORKING_LARGE (1u << 20)
 
 START_TEST(keys_are_those_of_the_checkpoint) {
     begin("3");
@@ -263,6 +264,58 @@ START_TEST(many_are_put_and_read_at_the_checkpoint) {
     ck_assert_int_eq(want[0].status, DDICT_ERETIRED);
     fails(DDICT_ERETIRED, ddict_put_many(d[1], pair, 3, WAIT));
     ck_assert_int_eq(pair[2].status, DDICT_ERETIRED);
+    end();
+}
+END_TEST
+
+static void pair_of(struct ddict_pair *p, const char *k, const char *text, unsigned flags) {
+    *p = (struct ddict_pair){.key = k,
+                             .klen = strlen(k),
+                             .val = text,
+                             .vlen = strlen(text),
+                             .flags = flags | DDICT_TAG(4)};
+}
+
+START_TEST(a_put_of_many_judges_each_pair) {
+    begin("2");
+    struct ddict_pair pair[8];
+    static char large[WORKING_LARGE];
+    char none[] = "";
+    ok(ddict_put(d[0], "old", 3, "v", 1, DDICT_TAG(4), WAIT));
+    for (unsigned round = 0; round < 3;
+         round++) { /* the second one replaces, the third makes a checkpoint */
+        at(d[1], round == 2 ? 5 : 1);
+        pair_of(&pair[0], "old", "o", DDICT_EXISTING);
+        pair_of(&pair[1], "old", "never", DDICT_NEW);
+        pair_of(&pair[2], "twice", "first", 0);
+        pair_of(&pair[3], "twice", "second", 0);
+        pair_of(&pair[4], "no", "never", DDICT_EXISTING);
+        pair_of(&pair[5], none, "no key", 0);
+        pair_of(&pair[6], "large", "", 0);
+        pair[6].val = large;
+        pair[6].vlen = sizeof large;
+        pair_of(&pair[7], "x", "x", DDICT_NEW | DDICT_EXISTING);
+        ck_assert_int_eq(ddict_put_many(d[1], pair, 8, WAIT), 4);
+        ck_assert_int_eq(pair[0].status, 0);
+        ck_assert_int_eq(pair[1].status, DDICT_EEXISTS);
+        ck_assert_int_eq(pair[2].status, 0);
+        ck_assert_int_eq(pair[3].status, 0);
+        ck_assert_int_eq(pair[4].status, DDICT_ENOKEY);
+        ck_assert_int_lt(pair[5].status, 0);
+        ck_assert_int_eq(pair[6].status, 0);
+        ck_assert_int_eq(pair[7].status, -EINVAL);
+        size_t len;
+        ck_assert_int_eq(ddict_contains(d[1], "large", 5, &len, WAIT), 1);
+        ck_assert_uint_eq(len, sizeof large);
+        klen = (size_t)snprintf(key, sizeof key, "twice");
+        has(d[1], round == 2 ? 5 : 1, "second");
+        ck_assert_int_eq(ddict_len(d[1], WAIT), 3);
+    }
+    at(d[0], 4);
+    has(d[0], 4, "second");
+    klen = (size_t)snprintf(key, sizeof key, "old");
+    has(d[0], 5, "o");
+    items_become(3 * (1 + 2) + 1); /* what 4 and 5 have, and W */
     end();
 }
 END_TEST
@@ -402,6 +455,7 @@ int main(int argc, char **argv) {
         a_pop_gives_what_it_removes,
         keys_are_those_of_the_checkpoint,
         many_are_put_and_read_at_the_checkpoint,
+        a_put_of_many_judges_each_pair,
         versions_are_those_of_the_checkpoint,
         sums_and_growing_values_are_of_the_checkpoint,
         places_and_asynchronous_calls_work_and_queues_do_not,

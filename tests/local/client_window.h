@@ -88,5 +88,10 @@ static inline uint64_t items(void) {
     free(s);
     return n;
 }
+static inline void items_become(uint64_t n) {
+    for (double until = now_s() + 20; items() != n && now_s() < until;)
+        usleep(10000);
+    ck_assert_uint_eq(items(), n);
+}
 
 #endif

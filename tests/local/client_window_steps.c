@@ -84,12 +84,6 @@ static void begin_with_keys(const char *working_set, unsigned owner) {
     klen = key_of(d[0], owner, 0, key, sizeof key);
     olen = key_of(d[0], 0, 9, other, sizeof other);
 }
-static void items_become(uint64_t n) {
-    for (double until = now_s() + 20; items() != n && now_s() < until;)
-        usleep(10000);
-    ck_assert_uint_eq(items(), n);
-}
-
 /* --- a put that is overtaken by the retirement of its checkpoint, where keys are awaited --- */
 static void overtaken(uint64_t kept_at, uint64_t oldest, void (*retire)(void)) {
     begin_with_keys("2,wait-for-keys", 3);
