@@ -3,6 +3,7 @@
 #include "async.h"
 #include "lease.h"
 #include "up.h"
+#include "window.h"
 #include <base/user.h>
 
 #include <errno.h>
@@ -139,6 +140,7 @@ int ddict_detach(ddict_t *d) {
         return 0;
     handle_unlist(d);
     async_detach(d);
+    window_detach(d);
     if (d->session)
         session_close(d->session);
     handle_free(d);

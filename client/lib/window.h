@@ -75,6 +75,9 @@ ssize_t window_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned
                         int timeout_ms);
 ssize_t window_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeout_ms);
 
+/* The handle is being detached; it has its session yet. */
+void window_detach(ddict_t *d);
+
 /* --- one call on one key (window_call.c) --- */
 
 struct window_key {

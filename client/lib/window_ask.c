@@ -2,7 +2,10 @@
 /* window_ask.c - requests about items of a working set: see window_ask.h. */
 #include "window_ask.h"
 
+#include "window_change.h"
+
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void ask_begin(struct window_ask *a, struct session *s, unsigned owner,
@@ -63,6 +66,41 @@ int window_ask_wait(struct window_ask *a, struct call_deadline *w) {
         a->rc = a->r.status < 0 ? request_error(a->s, a->m, &a->r, a->r.status) : 0;
     return a->rc;
 }
+
+/* --- values that are removed --- */
+
+/* In a forked child it is not ours. */
+static void removal_end(ddict_t *d, struct window_ask *a) {
+    const struct session *s = __atomic_load_n(&d->session, __ATOMIC_ACQUIRE);
+    struct call_deadline w;
+    if (a && s && s->id == a->session) {
+        call_deadline_init(&w, a->s, WINDOW_TIDY_MS);
+        window_ask_wait(a, &w);
+    }
+    free(a);
+}
+
+void window_remove_later(struct window_call *c, const struct window_entry *e) {
+    struct window_key k;
+    struct call_deadline w;
+    struct window_ask *a = malloc(sizeof *a);
+    if (!a || window_value_key(c, e, &k) < 0) {
+        free(a);
+        window_value_remove(c, e);
+        return;
+    }
+    window_ask_del(a, c->s, c->owner, &k);
+    call_deadline_init(&w, c->s, WINDOW_TIDY_MS);
+    window_ask_send(a, &w);
+    window_key_free(&k);
+    removal_end(c->d, __atomic_exchange_n(&c->d->removal, a, __ATOMIC_ACQ_REL));
+}
+
+void window_detach(ddict_t *d) {
+    removal_end(d, __atomic_exchange_n(&d->removal, NULL, __ATOMIC_ACQ_REL));
+}
+
+/* --- many at once --- */
 
 /* Wait for all that are under way. */
 static void all_wait(struct window_ask *a, uint32_t n, struct call_deadline *w) {

@@ -31,6 +31,11 @@ void window_ask_del(struct window_ask *a, struct session *s, unsigned owner,
 int window_ask_send(struct window_ask *a, struct call_deadline *w);
 /* Its rc, when it is over. */
 int window_ask_wait(struct window_ask *a, struct call_deadline *w);
+/*
+ * Remove the value of an entry that no index names any more, without waiting for the answer: that is
+ * taken by the next such call on the handle, or when it is detached.
+ */
+void window_remove_later(struct window_call *c, const struct window_entry *e);
 /* n of them at once. The time of w begins anew at each answer. */
 void window_ask_all(struct window_ask *a, uint32_t n, struct call_deadline *w);
 /* Of a put_if that is over: the version that the item has now. */

@@ -26,7 +26,7 @@ int window_commit(struct window_call *c, struct window_edit *e) {
                             : ddict_put_if(c->d, c->index_key.at, c->index_key.len, e->now, size, 0,
                                            c->index.version, NULL, window_left_ms(c));
     for (uint32_t i = 0; rc == 0 && i < e->ndropped; i++)
-        window_value_remove(c, &e->dropped[i]);
+        window_remove_later(c, &e->dropped[i]);
     return rc;
 }
 
@@ -50,8 +50,30 @@ int window_change_name(struct window_call *c, struct window_change *g, struct wi
     return window_value_key(c, &g->put, k);
 }
 
+/* Whatever the index has, this put will most likely want the value: send it meanwhile. */
+static void value_begin(struct window_call *c, struct window_change *g) {
+    struct window_key k;
+    if (g->removes || g->stored || g->judge != window_put_judge || c->timeout_ms == 0 ||
+        g->flags & (DDICT_NEW | DDICT_EXISTING) || g->length > WINDOW_ASK_MAX ||
+        window_change_name(c, g, &k) < 0)
+        return;
+    window_ask_put(&g->ask, c->s, c->owner, &k, g->iov, g->n, g->put.tag);
+    g->asked = true;
+    window_ask_send(&g->ask, &c->w);
+    window_key_free(&k);
+}
+
+static int value_await(struct window_call *c, struct window_change *g) {
+    int rc = window_ask_wait(&g->ask, &c->w);
+    g->asked = false;
+    g->stored = rc == 0 || window_may_have_changed(rc);
+    return rc;
+}
+
 static int value_store(struct window_call *c, struct window_change *g) {
     struct window_key k;
+    if (g->asked)
+        return value_await(c, g);
     int rc = window_change_name(c, g, &k);
     if (rc < 0)
         return rc;
@@ -66,6 +88,8 @@ static int value_store(struct window_call *c, struct window_change *g) {
 static int change_undo(struct window_call *c, struct window_change *g, int rc) {
     char text[DD_ERRMSG_MAX];
     memcpy(text, dd_errmsg(), strlen(dd_errmsg()) + 1);
+    if (g->asked)
+        value_await(c, g);
     if (g->stored)
         window_value_remove(c, &g->put);
     if (c->x && c->x->n == 0 && window_left_ms(c) > 0)
@@ -142,6 +166,7 @@ int window_change(struct window_call *c, struct window_change *g) {
     int rc = window_mark(c);
     if (rc < 0)
         return rc;
+    value_begin(c, g);
     do
         rc = change_once(c, g);
     while (rc == DDICT_ECHANGED && !g->refused);

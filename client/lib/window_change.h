@@ -3,7 +3,7 @@
 #ifndef DDICT_LIB_WINDOW_CHANGE_H
 #define DDICT_LIB_WINDOW_CHANGE_H
 
-#include "window.h"
+#include "window_ask.h"
 
 #include <errno.h>
 
@@ -33,7 +33,9 @@ struct window_change {
     bool
         kept; /* and it is not in the index any more, but its value is there yet (window_confirm()) */
     bool unknown; /* whether it was done */
+    bool asked;   /* the value is under way, by `ask` */
     struct window_entry put, before;
+    struct window_ask ask;
 };
 /* 0, or a negative code: nothing was changed, unless it is -ETIMEDOUT, DDICT_ELOST or DDICT_EGONE. */
 int window_change(struct window_call *c, struct window_change *g);

@@ -305,7 +305,7 @@ int window_confirm(struct window_call *c, struct window_change *g) {
     if (rc == 0 && c->state.oldest > c->checkpoint && makes_due(c, g))
         rc = withdraw(c, g);
     if (rc == 0 && g->kept)
-        window_value_remove(c, &g->before);
+        window_remove_later(c, &g->before);
     if (rc < 0 && rc != DDICT_ERETIRED)
         g->unknown = true;
     return rc;

@@ -88,6 +88,12 @@ static inline uint64_t items(void) {
     free(s);
     return n;
 }
+/* The last values of each handle that are not needed are removed in a moment. */
+static inline void items_are_at_most(uint64_t n) {
+    for (double until = now_s() + 20; items() > n && now_s() < until;)
+        usleep(10000);
+    ck_assert_uint_le(items(), n);
+}
 static inline void items_become(uint64_t n) {
     for (double until = now_s() + 20; items() != n && now_s() < until;)
         usleep(10000);
