@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * window_wait.c - how the window moves on. Where it waits for keys or writers, one checkpoint at a time:
- * first all that is missing is awaited, then W is set to `closing`, and all is looked at again. Who
- * writes at the oldest checkpoint and then finds W closing opens it (window_confirm()), and that
- * makes the put_if of the next W fail. So nothing is written there between the look and the end.
+ * W is set to `closing`, and all is looked at. Who writes at the oldest checkpoint and then finds W
+ * closing opens it (window_confirm()), and that makes the put_if of the next W fail. So nothing is
+ * written there between the look and the end. If something is missing, W is opened again, and all is
+ * awaited; then it is looked at once more, since what came first may have changed since.
  */
 #include "window_wait.h"
 
@@ -217,25 +218,19 @@ static int save_first(struct window_call *c, uint64_t oldest) {
     return rc;
 }
 
-/* One checkpoint further. */
+/* One checkpoint further; 0: or everything came that was awaited. */
 static int step(struct window_call *c) {
     uint64_t oldest = c->state.oldest;
-    int rc = all_came(c, true);
-    if (rc == 0)
-        rc = save_first(c, oldest + 1);
-    if (rc == 0)
-        rc = window_state_look(c);
-    if (rc == 0 && c->state.oldest != oldest)
-        rc = DDICT_ECHANGED;
-    if (rc == 0 && !c->state.closing)
-        rc = state_put(c, oldest, true);
+    int rc = c->state.closing ? 0 : state_put(c, oldest, true);
     if (rc < 0)
         return rc;
     rc = all_came(c, false);
     if (rc == 0)
+        rc = save_first(c, oldest + 1);
+    if (rc == 0)
         return state_put(c, oldest + 1, false);
     int open = state_put(c, oldest, false);
-    return rc == WINDOW_DUE ? open : rc;
+    return rc != WINDOW_DUE ? rc : open < 0 ? open : all_came(c, true);
 }
 
 /* Nothing is waited for: to where the handle is. */
