@@ -198,7 +198,7 @@ int window_put(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
     return rc;
 }
 
-static int absent_judge(struct window_call *c, struct window_change *g,
+int window_absent_judge(struct window_call *c, struct window_change *g,
                         const struct window_entry *e) {
     (void)c;
     g->refusal = DDICT_ENOKEY;
@@ -207,7 +207,7 @@ static int absent_judge(struct window_call *c, struct window_change *g,
 
 int window_del(ddict_t *d, const void *key, size_t klen, int timeout_ms) {
     struct window_call c;
-    struct window_change g = {.removes = true, .waits = true, .judge = absent_judge};
+    struct window_change g = {.removes = true, .waits = true, .judge = window_absent_judge};
     int rc = window_call_begin(&c, d, key, klen, 0, timeout_ms);
     if (rc < 0)
         return rc;

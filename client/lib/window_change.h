@@ -44,7 +44,10 @@ int window_change(struct window_call *c, struct window_change *g);
 static inline bool window_may_have_changed(int rc) {
     return rc == -ETIMEDOUT || rc == DDICT_ELOST || rc == DDICT_EGONE;
 }
+/* Judges of put and del. */
 int window_put_judge(struct window_call *c, struct window_change *g, const struct window_entry *e);
+int window_absent_judge(struct window_call *c, struct window_change *g,
+                        const struct window_entry *e);
 /* Fill g->put, but its version, and *k, the name of its value. 0 or a negative code. */
 int window_change_name(struct window_call *c, struct window_change *g, struct window_key *k);
 /* Edit the index of c. A put that may have to be withdrawn keeps the value that it replaces. */

@@ -202,6 +202,19 @@ int64_t window_len(ddict_t *d, int manager, int timeout_ms) {
     return rc < 0 ? rc : n;
 }
 
+/* At the checkpoint of the list; and where the key was removed meanwhile, it is not awaited. */
+static int listed_remove(struct window_list *l, const void *key, size_t klen, int timeout_ms) {
+    struct window_call c;
+    struct window_change g = {.removes = true, .judge = window_absent_judge};
+    int rc = window_call_begin(&c, l->c.d, key, klen, 0, timeout_ms);
+    if (rc < 0)
+        return rc;
+    c.checkpoint = l->c.checkpoint;
+    rc = window_change(&c, &g);
+    window_call_end(&c);
+    return rc == DDICT_ENOKEY ? 0 : rc;
+}
+
 int window_clear(ddict_t *d, int timeout_ms) {
     struct window_list *l;
     const void *key;
@@ -210,8 +223,7 @@ int window_clear(ddict_t *d, int timeout_ms) {
     if (rc < 0 || (rc = window_list_open(d, -1, NULL, 0, &l, timeout_ms)) < 0)
         return rc;
     while (rc >= 0 && (rc = window_list_next_seen(l, &key, &klen)) > 0)
-        if ((rc = window_del(d, key, klen, timeout_ms)) == DDICT_ENOKEY)
-            rc = 0;
+        rc = listed_remove(l, key, klen, timeout_ms);
     window_list_close(l);
     return rc;
 }

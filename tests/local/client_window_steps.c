@@ -182,6 +182,22 @@ START_TEST(a_first_put_looks_at_the_window_when_its_index_is_there) {
 }
 END_TEST
 
+/* --- lists --- */
+static void remove_at_0(void) {
+    at(d[1], 0);
+    ok(ddict_del(d[1], key, klen, WAIT));
+}
+START_TEST(a_clear_awaits_no_key_that_somebody_else_removed) {
+    begin_with_keys("2,wait-for-keys", 3);
+    ok(put(d[0], 0, "zero"));
+    before_index = remove_at_0;
+    ok(ddict_clear(d[0], 2000));
+    ck_assert(!before_index);
+    ck_assert_int_eq(ddict_len(d[0], WAIT), 0);
+    end();
+}
+END_TEST
+
 /* --- a value of which nobody knows whether it was stored --- */
 START_TEST(a_value_whose_answer_is_late_is_removed) {
     begin_with_keys("2", 0);
@@ -209,6 +225,7 @@ int main(int argc, char **argv) {
         a_put_that_is_in_time_removes_what_was_before_it,
         a_key_is_not_absent_where_a_newer_checkpoint_removed_it,
         a_first_put_looks_at_the_window_when_its_index_is_there,
+        a_clear_awaits_no_key_that_somebody_else_removed,
         a_value_whose_answer_is_late_is_removed,
     };
     return tests_main("client_window_steps", argc, argv, tests, sizeof tests / sizeof *tests);
