@@ -18,7 +18,8 @@
  *  W2  What key k has at checkpoint c is its last entry at c or before; so retiring moves nothing.
  *  W3  A change is the put_if of I(k). Whoever makes it has read, before that, I(k) as it replaces it
  *      and a W in which its checkpoint was in the window. Where there is no I(k) it makes an empty one
- *      first, and reads W after that.
+ *      first, and reads W after that. One without entries counts as none: somebody else may have made
+ *      it since W was read, behind a reader that found none.
  *  W4  Whoever reads, at a checkpoint of the window that it has read, something that a change at an
  *      older checkpoint could alter, and finds floor < oldest, sets floor = oldest first (an I(k)
  *      without entries it removes). So a put that is overtaken by its checkpoint's retirement either
@@ -26,7 +27,7 @@
  *      and iterators may tell of a key without such a put that still comes.
  *  W5  A value is stored before an index names it, and removed after none names it any more. So who
  *      finds an entry without its value reads the index again.
- *      Who finds no index reads W again: only a W that was read after that tells that the index was not
+ *      Who finds no index, or one without entries, reads W again: only a W that was read after that tells that the index was not
  *      removed by a newer checkpoint.
  *  W6  Who writes I(k) drops what no checkpoint of the window sees, and then those values. Not more.
  *      A put that may have to be withdrawn (window_confirm()) keeps the value that it replaced until it
@@ -118,6 +119,7 @@ struct window_call {
     struct ddict_view index;
     const struct window_index *x; /* in index; NULL: there is none */
     uint64_t missed;              /* version of an index that named a value that was not there */
+    uint64_t made;                /* of the empty one that this call has made; W is read after it */
 };
 /* 0, and window_call_end() is due; or a negative code with the sentence set, and it is not. */
 int window_call_begin(struct window_call *c, ddict_t *d, const void *key, size_t klen,

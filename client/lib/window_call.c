@@ -135,8 +135,9 @@ int window_look(struct window_call *c) {
     int of_state = window_state_take(c, &w[0]);
     if (of_state < 0 || rc < 0)
         return rc < 0 ? rc : of_state;
-    /* without an index only the window as of now tells whether it was removed by a newer one */
-    if (!c->x && (rc = window_state_look(c)) < 0)
+    /* without entries only the window as of now tells whether they were removed by a newer one (W3, W5) */
+    bool none = !c->x || (c->x->n == 0 && c->index.version != c->made);
+    if (none && (rc = window_state_look(c)) < 0)
         return rc;
     /* the index may have been read later than the window */
     if (c->x && c->x->floor > c->state.oldest)

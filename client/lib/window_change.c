@@ -33,8 +33,11 @@ int window_commit(struct window_call *c, struct window_edit *e) {
 /* An empty index, so that the window is read after there is one (W3). */
 static int index_create(struct window_call *c) {
     const struct window_index none = {.floor = c->state.oldest};
-    return ddict_put_if(c->d, c->index_key.at, c->index_key.len, &none, sizeof none, 0, 0, NULL,
-                        window_left_ms(c));
+    uint64_t version;
+    int rc = ddict_put_if(c->d, c->index_key.at, c->index_key.len, &none, sizeof none, 0, 0,
+                          &version, window_left_ms(c));
+    c->made = rc == 0 ? version : 0;
+    return rc;
 }
 
 /* --- the value --- */

@@ -64,7 +64,8 @@ static int indexes_read(struct slab *s) {
     int rc = window_state_take(&s->c, &s->ask[s->nask]);
     bool all = true;
     for (uint32_t k = 0; k < s->nask; k++)
-        all &= s->ask[k].status != DDICT_ENOKEY;
+        all &= s->ask[k].status != DDICT_ENOKEY &&
+               (s->ask[k].status < 0 || s->ask[k].view.len > sizeof(struct window_index));
     if (rc == 0 && !all) /* as window_look() */
         rc = window_state_look(&s->c);
     for (uint32_t k = 0; rc < 0 && k < s->nask; k++)

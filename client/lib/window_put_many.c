@@ -140,21 +140,21 @@ static int indexes_read(struct slab *s) {
     return rc;
 }
 
-/* W3: those that have no index get an empty one, and the window is read after that. */
+/* W3: those that have no index get an empty one; where one is empty the window is read after that. */
 static int indexes_make(struct slab *s) {
     const struct window_index none = {.floor = s->c.state.oldest};
     uint32_t n = 0;
+    bool fresh = false;
     asks_of(s, READ);
     for (uint32_t i = 0; i < s->nask; i++) {
         struct one *o = s->of[i];
         o->stage = MADE;
+        fresh |= !o->index.kind_ || o->index.len <= sizeof none;
         if (o->index.kind_)
             continue;
         window_ask_put_if(&s->ask[n], s->c.s, o->owner, &o->name, &none, sizeof none, 0);
         s->of[n++] = o;
     }
-    if (n == 0)
-        return 0;
     window_ask_all(s->ask, n, &s->c.w);
     for (uint32_t i = 0; i < n; i++) {
         int rc = s->ask[i].rc;
@@ -166,7 +166,7 @@ static int indexes_make(struct slab *s) {
         else
             s->of[i]->stage = ALONE;
     }
-    return window_state_look(&s->c);
+    return fresh ? window_state_look(&s->c) : 0;
 }
 
 /* Whether what is seen allows the put, at once. */

@@ -10,6 +10,8 @@
 static bool late;
 /* What comes once before a put_if of an index, or between the reads of the window and of an index. */
 static void (*before_write)(void), (*before_index)(void);
+static char index_key[256]; /* of the latter */
+static size_t index_len;
 
 static bool is_index(const void *k, size_t len) {
     return memmem(k, len, INDEX, sizeof INDEX - 1) != NULL;
@@ -40,6 +42,7 @@ ssize_t __wrap_ddict_get_many(ddict_t *of, struct ddict_want *w, size_t n, unsig
                               int timeout_ms) {
     if (!before_index || n != 2 || !is_index(w[1].key, w[1].klen))
         return __real_ddict_get_many(of, w, n, flags, timeout_ms);
+    memcpy(index_key, w[1].key, index_len = w[1].klen);
     ssize_t first = __real_ddict_get_many(of, w, 1, flags, timeout_ms);
     once(&before_index);
     ssize_t second = __real_ddict_get_many(of, w + 1, 1, flags, timeout_ms);
@@ -182,6 +185,46 @@ START_TEST(a_first_put_looks_at_the_window_when_its_index_is_there) {
 }
 END_TEST
 
+/* Somebody else begins with a first put, late: it has the window as it was. */
+static void make_index(void) {
+    ok(__real_ddict_put_if(d[1], index_key, index_len, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16, 0, 0,
+                           NULL, WAIT));
+}
+static void remove_at_1_and_make(void) {
+    remove_at_1();
+    make_index();
+}
+START_TEST(a_key_is_not_absent_where_its_index_is_a_new_one) {
+    struct ddict_view v;
+    struct ddict_want w = {.key = key};
+    begin_with_keys("1", 3);
+    ok(put(d[0], 0, "zero"));
+    at(d[0], 0);
+    before_index = remove_at_1_and_make;
+    fails(DDICT_ERETIRED, ddict_view(d[0], key, klen, &v, 0, WAIT));
+    ck_assert(!before_index);
+    w.klen = klen;
+    fails(DDICT_ERETIRED, ddict_get_many(d[0], &w, 1, 0, WAIT));
+    end();
+}
+END_TEST
+
+static void see_none_at_1_and_make(void) {
+    see_none_at_1();
+    make_index();
+}
+START_TEST(a_put_looks_at_the_window_when_its_index_is_empty) {
+    begin_with_keys("1", 3);
+    at(d[0], 0);
+    before_index = see_none_at_1_and_make;
+    fails(DDICT_ERETIRED, ddict_put(d[0], key, klen, "late", 4, DDICT_TAG(4), WAIT));
+    ck_assert(!before_index);
+    has_none(d[1], 1);
+    items_become(3); /* `other` and W */
+    end();
+}
+END_TEST
+
 /* --- lists --- */
 static void remove_at_0(void) {
     at(d[1], 0);
@@ -225,6 +268,8 @@ int main(int argc, char **argv) {
         a_put_that_is_in_time_removes_what_was_before_it,
         a_key_is_not_absent_where_a_newer_checkpoint_removed_it,
         a_first_put_looks_at_the_window_when_its_index_is_there,
+        a_key_is_not_absent_where_its_index_is_a_new_one,
+        a_put_looks_at_the_window_when_its_index_is_empty,
         a_clear_awaits_no_key_that_somebody_else_removed,
         a_value_whose_answer_is_late_is_removed,
     };
