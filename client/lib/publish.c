@@ -12,6 +12,8 @@
 #include <sys/random.h>
 
 #define GIVE_UP_MS 1000u /* to say that a value is not published, after the time is over */
+#define ROOM_MS    100   /* between looks whether one of too many publishers has died */
+#define MAKERS_MAX 4u    /* publishers that one call finds alive before it asks of no more */
 
 /* Its number is any: another dictionary's items may name a client so, too. */
 static struct pub_uid uid_new(const struct pub_call *c) {
@@ -28,27 +30,45 @@ static bool maker_is_dead(struct pub_call *c, const struct pub_look *l, const st
            ddict_key_version(c->d, c->key, c->klen, &now, pub_left_ms(c)) == 0 && now == l->version;
 }
 
-/* Remove what is old, and what publishers left that died. What is left of it goes to e[2 ..]. */
-static unsigned settle(struct pub_call *c, const struct pub_look *l, const struct pub_entry *mine,
-                       struct pub_entry *e) {
+/* Whether nobody needs the value: it is old, or its publisher has died. */
+static bool is_over(struct pub_call *c, const struct pub_look *l, const struct pub_entry *x) {
+    if (x->state == PUB_OLD)
+        return true;
+    if (c->makers == MAKERS_MAX && l->n + 2 < PUB_ENTRIES)
+        return false; /* the next publication asks */
+    bool dead = maker_is_dead(c, l, x);
+    c->makers += !dead && c->makers < MAKERS_MAX;
+    return dead;
+}
+
+unsigned pub_settle(struct pub_call *c, const struct pub_look *l, const struct pub_uid *but,
+                    struct pub_entry *e) {
     unsigned n = 2;
     for (unsigned i = 2; i < l->n; i++) {
         const struct pub_entry *x = &l->e[i];
-        if (pub_same(&x->uid, &mine->uid))
+        if (but && pub_same(&x->uid, but))
             continue;
         /* what cannot be removed now is tried again by who publishes next */
-        bool over = x->state == PUB_OLD || maker_is_dead(c, l, x);
-        if (!over || pub_clean(c, x) != 1)
+        if (!is_over(c, l, x) || pub_clean(c, x) != 1)
             e[n++] = *x;
     }
     return n;
 }
 
-/* Add an entry. Where there are too many, the value of the first one is given up: it is not removed
- * any more. */
-static void entry_add(struct pub_entry *e, unsigned *n, const struct pub_entry *x, unsigned state) {
-    if (*n == PUB_ENTRIES)
-        memmove(e + 2, e + 3, (--*n - 2) * sizeof *e);
+int pub_await_room(struct pub_call *c, uint64_t version) {
+    int ms = pub_left_ms(c);
+    int rc = ms == 0 ? 0
+                     : ddict_wait_change(c->d, c->key, c->klen, version, NULL,
+                                         ms < ROOM_MS ? ms : ROOM_MS);
+    if (pub_left_ms(c) == 0)
+        return dd_error(-ETIMEDOUT,
+                        "too many values are published under this name at once, or still fetched "
+                        "by nodes that were overtaken: more than %u",
+                        PUB_ENTRIES - 3);
+    return rc == 0 || rc == -ETIMEDOUT || key_is_absent(rc) ? DDICT_ECHANGED : rc;
+}
+
+void pub_entry_add(struct pub_entry *e, unsigned *n, const struct pub_entry *x, unsigned state) {
     e[*n] = *x;
     e[(*n)++].state = (uint16_t)state;
 }
@@ -62,10 +82,15 @@ static int announce_making(struct pub_call *c, const struct pub_entry *mine) {
         if ((rc = pub_look(c, &l)) < 0)
             return rc;
         struct pub_entry e[PUB_ENTRIES] = {l.e[0]};
-        unsigned n = settle(c, &l, mine, e);
+        unsigned n = pub_settle(c, &l, &mine->uid, e);
+        if (n + (l.e[1].version != 0) + 1 > PUB_ENTRIES) {
+            pub_look_end(&l);
+            rc = pub_await_room(c, l.version);
+            continue;
+        }
         if (l.e[1].version != 0)
-            entry_add(e, &n, &l.e[1], PUB_OLD);
-        entry_add(e, &n, mine, PUB_MAKING);
+            pub_entry_add(e, &n, &l.e[1], PUB_OLD);
+        pub_entry_add(e, &n, mine, PUB_MAKING);
         struct iovec v = {(void *)(uintptr_t)l.value, e[0].piece == 0 ? e[0].len : 0};
         rc = pub_index_put(c, &l, e, n, &v, 1);
         if (rc == 0 && l.e[1].version != 0) /* its memory is needed */
@@ -90,10 +115,11 @@ static int give_up(struct pub_call *c, const struct pub_entry *mine, uint64_t *v
             return rc;
         struct pub_entry e[PUB_ENTRIES] = {l.e[0], l.e[1]};
         bool done = pub_is_current(&l, &mine->uid);
-        unsigned n = done ? 0 : settle(c, &l, mine, e);
+        unsigned n = done ? 0 : pub_settle(c, &l, &mine->uid, e);
         struct iovec v = {(void *)(uintptr_t)l.value, e[0].piece == 0 ? e[0].len : 0};
         if (!done) {
-            entry_add(e, &n, mine, PUB_OLD);
+            if (n < PUB_ENTRIES)
+                pub_entry_add(e, &n, mine, PUB_OLD);
             rc = pub_index_put(c, &l, e, n, &v, 1);
         }
         if (done && version)
@@ -127,12 +153,17 @@ static int announce(struct pub_call *c, const struct pub_entry *mine, const stru
             return dd_error(DDICT_ENOKEY, "the dictionary was cleared while this was published");
         }
         struct pub_entry e[PUB_ENTRIES] = {*mine};
-        n = settle(c, &l, mine, e);
+        n = pub_settle(c, &l, &mine->uid, e);
+        if (n + (l.e[1].version != 0) > PUB_ENTRIES) {
+            pub_look_end(&l);
+            rc = pub_await_room(c, l.version);
+            continue;
+        }
         e[0].version = l.e[0].version + 1;
         if (l.e[0].version != 0 && l.e[0].piece != 0)
             e[1] = l.e[0];
         if (l.e[1].version != 0)
-            entry_add(e, &n, &l.e[1], PUB_OLD);
+            pub_entry_add(e, &n, &l.e[1], PUB_OLD);
         rc = pub_index_put(c, &l, e, n, iov, niov);
         if (rc == 0 && version)
             *version = e[0].version;
@@ -191,9 +222,9 @@ static int publish_large(struct pub_call *c, struct pub_entry *e, const struct i
     char why[DD_ERRMSG_MAX];
     e->piece = piece_size(c, e->len);
     int rc = announce_making(c, e);
-    if (rc < 0)
+    if (rc < 0 && !is_open(rc))
         return rc;
-    if ((rc = store_pieces(c, e, iov, n)) == 0)
+    if (rc == 0 && (rc = store_pieces(c, e, iov, n)) == 0)
         rc = announce(c, e, NULL, 0, version);
     if (rc == 0)
         return 0;

@@ -35,6 +35,9 @@
 #define PUB_HOLDER_MS 250
 #define PUB_KEY_MAX   80u /* bytes, of a key that is not by name */
 #define PUB_NONE      UINT32_MAX
+#define PUB_INDEX     "\0ddict.pub/i" /* then the name: the key of its index */
+#define PUB_INDEX_LEN (sizeof PUB_INDEX - 1)
+#define PUB_FORMAT    1u
 
 struct pub_uid {
     uint64_t node, client, count;
@@ -58,6 +61,11 @@ struct pub_index { /* followed by the value, if entry[0] has it */
     uint8_t pad[56];
     struct pub_entry entry[];
 };
+/* Whether len bytes are an index, by its numbers. */
+static inline bool pub_is_index(const struct pub_index *x, size_t len) {
+    return len >= sizeof *x && x->format == PUB_FORMAT && x->entries >= 2 &&
+           x->entries <= PUB_ENTRIES && len >= sizeof *x + x->entries * sizeof x->entry[0];
+}
 
 /* One call: its dictionary, name and time. */
 struct pub_call {
@@ -68,7 +76,8 @@ struct pub_call {
     uint8_t *key;  /* of the index; malloc'ed */
     size_t klen;
     uint64_t until_ns;
-    unsigned home; /* the node whose managers hold what this node holds */
+    unsigned home;   /* the node whose managers hold what this node holds */
+    unsigned makers; /* other publishers of whom was asked whether they live */
 };
 
 /* --- publish_items.c --- */
@@ -97,6 +106,7 @@ int pub_key_of(const struct pub_call *c, const struct pub_entry *e, enum pub_kin
 struct pub_look {
     struct ddict_view view; /* of all of it; kind_ 0: there is none */
     uint64_t version;       /* of the key; 0: absent */
+    bool lost;              /* then it may have been lost */
     unsigned n;             /* at least 2 */
     struct pub_entry e[PUB_ENTRIES];
     const void *value; /* of e[0], if it stands there */
@@ -137,6 +147,20 @@ int pub_held_get(struct pub_call *c, unsigned node, const struct pub_uid *u, str
 /* Change was (NULL: none may be there) to be (NULL: remove it). DDICT_ECHANGED: it is not so. */
 int pub_held_set(struct pub_call *c, unsigned node, const struct pub_held *was,
                  const struct pub_held *be);
+/* Leave out who said that it fetches, and died before it joined a chain: no removal of a value finds
+ * that. */
+int pub_held_tidy(struct pub_call *c, unsigned node);
+
+/* --- publish.c --- */
+/* Remove what is old, and what publishers left that died, but not the value `but` (may be NULL).
+ * What is left of l->e[2 ..] goes to e[2 ..]; returns their number and 2. */
+unsigned pub_settle(struct pub_call *c, const struct pub_look *l, const struct pub_uid *but,
+                    struct pub_entry *e);
+/* There is room: who has announced a value has an entry, which is not needed then any more. */
+void pub_entry_add(struct pub_entry *e, unsigned *n, const struct pub_entry *x, unsigned state);
+/* Wait until the index has another version: it has no room for one more entry. DDICT_ECHANGED: look
+ * again. -ETIMEDOUT */
+int pub_await_room(struct pub_call *c, uint64_t version);
 
 /* --- publish_clean.c --- */
 /* Remove n keys; absent ones are no failure. make(arg, i, k) gives the i-th. */
