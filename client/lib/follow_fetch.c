@@ -120,16 +120,16 @@ static int fetch_here(struct pub_call *c, const struct pub_entry *e, struct pub_
     return rc;
 }
 
-/* If it became old meanwhile, nobody else removes it: whoever looked saw that it is fetched. */
-static void remove_old(struct pub_call *c, const struct pub_entry *e, const struct pub_held *mine) {
+/* If it became old meanwhile, nobody else may have removed it: whoever looked saw that it is fetched. */
+static void remove_old(struct pub_call *c, const struct pub_entry *e) {
     struct pub_look l;
     c->until_ns = clock_ns() + (uint64_t)c->s->timeout_ms * 1000000u;
     if (pub_look(c, &l) < 0)
         return;
     bool current = pub_is_current(&l, &e->uid);
     pub_look_end(&l);
-    if (!current && pub_remove_pieces(c, e, PUB_WHOLE, c->home) == 0)
-        pub_held_set(c, c->home, mine, NULL);
+    if (!current)
+        pub_clean(c, e);
 }
 
 /* This process has said that it fetches the value. */
@@ -144,12 +144,14 @@ static int fetch_claimed(struct pub_call *c, const struct pub_entry *e, struct p
     if (rc == 0)
         rc = fetch_here(c, e, &mine, v);
     if (rc == 0) {
-        remove_old(c, e, &mine);
+        remove_old(c, e);
         return 0;
     }
     char why[DD_ERRMSG_MAX];
     strcpy(why, dd_errmsg());
     pub_held_set(c, c->home, &mine, NULL);
+    if (rc == 1) /* it has it in memory of its own */
+        remove_old(c, e);
     if (rc == DDICT_EFULL || rc == -ENOMEM || rc == DDICT_EVALSIZE || rc == DDICT_EFROZEN)
         return fetch_alone(c, e, v);
     return rc == 1 ? 0 : rc == -EAGAIN ? rc : dd_error(rc, "%s", why);
@@ -166,6 +168,9 @@ static int fetch_waited(struct pub_call *c, const struct pub_entry *e, struct pu
         return rc;
     if (h->state != PUB_FETCHING)
         return -EAGAIN;
+    if (ddict_is_frozen(c->d) ==
+        1) /* who fetches it cannot leave it here; it is not removed either */
+        return fetch_alone(c, e, v);
     if ((rc = ddict_alive(c->d, h->who, c->s->timeout_ms)) != 0)
         return rc < 0 ? rc : -EAGAIN;
     struct pub_held be = *h;

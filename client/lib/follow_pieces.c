@@ -18,7 +18,8 @@
 #define PIECE_MS 30000
 #define PAUSE_NS 20000000 /* before an origin that was lost is asked again */
 
-enum { ASK_UP, ASK_ORIGIN, PASS_ON, REMOVE, KINDS };
+/* PASS_NONE: in place of a piece that found no room here, an empty one, so that nobody waits for it */
+enum { ASK_UP, ASK_ORIGIN, PASS_ON, PASS_NONE, REMOVE, KINDS };
 enum { TODO, ASKED, GOT };
 
 struct fetching {
@@ -44,8 +45,10 @@ static void over(struct fetching *x, unsigned kind, uint64_t i, int status, size
 
 /* Begin one request about a piece. */
 static void begin(struct fetching *x, unsigned kind, uint64_t i) {
-    static const unsigned what[KINDS] = {DDICT_OP_GET, DDICT_OP_GET, DDICT_OP_PUT, DDICT_OP_DEL};
-    unsigned node = kind == ASK_ORIGIN ? x->e->origin : kind == PASS_ON ? x->c->home : x->f->up;
+    static const unsigned what[KINDS] = {DDICT_OP_GET, DDICT_OP_GET, DDICT_OP_PUT, DDICT_OP_PUT,
+                                         DDICT_OP_DEL};
+    bool passes = kind == PASS_ON || kind == PASS_NONE;
+    unsigned node = kind == ASK_ORIGIN ? x->e->origin : passes ? x->c->home : x->f->up;
     struct pub_key k;
     int rc = pub_key_of(x->c, x->e, kind == ASK_ORIGIN ? PUB_PIECE : PUB_PASSED, node, i, &k);
     struct ddict_op op = {.what = what[kind],
@@ -56,7 +59,7 @@ static void begin(struct fetching *x, unsigned kind, uint64_t i) {
                           .user = (void *)(uintptr_t)(i * KINDS + kind)};
     if (kind != REMOVE) {
         op.buf = piece_at(x, i);
-        op.len = pub_piece_len(x->e, i);
+        op.len = kind == PASS_NONE ? 0 : pub_piece_len(x->e, i);
     }
     if (rc == 0)
         rc = (int)ddict_async_submit(x->q, &op, 1);
@@ -100,6 +103,10 @@ static void over(struct fetching *x, unsigned kind, uint64_t i, int status, size
     x->under_way[kind]--;
     if (kind == REMOVE && status < 0 && !key_is_absent(status))
         x->f->up_was_clean = false;
+    if (kind == PASS_ON && status < 0) { /* who comes behind takes the rest from the origin */
+        x->passed = x->n;
+        begin(x, PASS_NONE, i);
+    }
     if (kind > ASK_ORIGIN)
         return;
     if (status == 0 && len == pub_piece_len(x->e, i)) {

@@ -101,7 +101,11 @@ static int chain_close(struct pub_call *c, const struct pub_entry *e, struct pub
         if ((rc = being_fetched(c, e, ch)) != 0)
             return rc < 0 ? rc : 0;
         ch->closed = 1;
-        if ((rc = pub_chain_put(c, e, ch)) != DDICT_ECHANGED)
+        rc = pub_chain_put(c, e, ch);
+        if (rc ==
+            DDICT_EFULL) /* no room to say so: who joins it yet finds no piece, and looks again */
+            return 1;
+        if (rc != DDICT_ECHANGED)
             return rc < 0 ? rc : 1;
         free(ch->link); /* another node has joined */
     }

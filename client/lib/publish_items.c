@@ -8,7 +8,6 @@
 
 #define PUB_WORD "\0ddict.pub/"
 #define PUB_LEN  (sizeof PUB_WORD - 1)
-#define FORMAT   1u
 
 int pub_begin(struct pub_call *c, ddict_t *d, const void *name, size_t nlen, int timeout_ms) {
     memset(c, 0, sizeof *c);
@@ -21,12 +20,12 @@ int pub_begin(struct pub_call *c, ddict_t *d, const void *name, size_t nlen, int
     c->d = d;
     c->hash = key_hash(name, nlen);
     c->home = c->s->node_id % c->s->deal.keyed;
-    c->klen = PUB_LEN + 1 + nlen;
+    c->klen = PUB_INDEX_LEN + nlen;
     c->key = malloc(c->klen);
     if (!c->key)
         return dd_error(-ENOMEM, "no memory for a name");
-    memcpy(c->key, PUB_WORD "i", PUB_LEN + 1);
-    memcpy(c->key + PUB_LEN + 1, name, nlen);
+    memcpy(c->key, PUB_INDEX, PUB_INDEX_LEN);
+    memcpy(c->key + PUB_INDEX_LEN, name, nlen);
     int ms = timeout_ms < 0 ? c->s->timeout_ms : timeout_ms;
     c->until_ns = clock_ns() + (uint64_t)ms * 1000000u;
     return 0;
@@ -67,25 +66,20 @@ int pub_key_of(const struct pub_call *c, const struct pub_entry *e, enum pub_kin
 
 /* --- the index --- */
 
-static int index_check(const struct ddict_view *v) {
-    const struct pub_index *x = v->data;
-    if (v->len < sizeof *x || x->format != FORMAT || x->entries < 2 || x->entries > PUB_ENTRIES ||
-        v->len < sizeof *x + x->entries * sizeof x->entry[0])
-        return dd_error(DDICT_EPROTO, "what is published under this name has another format");
-    return 0;
-}
-
 int pub_look(struct pub_call *c, struct pub_look *l) {
     memset(l, 0, offsetof(struct pub_look, e) + 2 * sizeof l->e[0]);
     l->n = 2;
     l->value = NULL;
     int rc = ddict_view(c->d, c->key, c->klen, &l->view, 0, pub_left_ms(c));
+    l->lost = rc == DDICT_EKEYLOST;
     if (key_is_absent(rc))
         return 0;
-    if (rc == 0 && (rc = index_check(&l->view)) < 0)
-        ddict_release(&l->view);
     if (rc < 0)
         return rc;
+    if (!pub_is_index(l->view.data, l->view.len)) {
+        ddict_release(&l->view);
+        return dd_error(DDICT_EPROTO, "what is published under this name has another format");
+    }
     const struct pub_index *x = l->view.data;
     l->version = l->view.version;
     l->n = x->entries;
@@ -116,7 +110,7 @@ int pub_index_put(struct pub_call *c, const struct pub_look *l, const struct pub
     struct pub_index *x = calloc(1, len);
     if (!x)
         return dd_error(-ENOMEM, "no memory for a value to publish");
-    x->format = FORMAT;
+    x->format = PUB_FORMAT;
     x->entries = n;
     memcpy(x->entry, e, n * sizeof *e);
     for (int i = 0; i < niov; at += iov[i++].iov_len)
@@ -246,6 +240,26 @@ static int held_change(struct pub_held *all, unsigned *n, const struct pub_held 
     return 0;
 }
 
+/* Leave out who died while it fetched. Without it the node has that value no more than it did. */
+static unsigned held_living(struct pub_call *c, struct pub_held *all, unsigned n) {
+    for (unsigned i = 0; i < n;) {
+        bool dead =
+            all[i].state == PUB_FETCHING && ddict_alive(c->d, all[i].who, c->s->timeout_ms) == 0;
+        if (dead)
+            all[i] = all[--n];
+        else
+            i++;
+    }
+    return n;
+}
+
+static int held_put(struct pub_call *c, const uint8_t *key, size_t klen, const struct pub_held *all,
+                    unsigned n, uint64_t version) {
+    if (n == 0)
+        return ddict_del_if(c->d, key, klen, version, c->s->timeout_ms);
+    return ddict_put_if(c->d, key, klen, all, n * sizeof *all, 0, version, NULL, c->s->timeout_ms);
+}
+
 int pub_held_set(struct pub_call *c, unsigned node, const struct pub_held *was,
                  const struct pub_held *be) {
     struct pub_held all[PUB_HELD_MAX + 1];
@@ -258,12 +272,32 @@ int pub_held_set(struct pub_call *c, unsigned node, const struct pub_held *was,
         return rc;
     do {
         rc = held_read(c, key, klen, all, &n, &version);
+        if (rc == 0 && !was)
+            n = held_living(c, all, n);
         if (rc < 0 || (rc = held_change(all, &n, was, be)) < 0)
             break;
-        rc = n == 0 ? ddict_del_if(c->d, key, klen, version, c->s->timeout_ms)
-                    : ddict_put_if(c->d, key, klen, all, n * sizeof *all, 0, version, NULL,
-                                   c->s->timeout_ms);
+        rc = held_put(c, key, klen, all, n, version);
     } while (rc == DDICT_ECHANGED || rc == DDICT_ENOKEY); /* each time somebody else has come on */
+    free(key);
+    return rc;
+}
+
+int pub_held_tidy(struct pub_call *c, unsigned node) {
+    struct pub_held all[PUB_HELD_MAX];
+    uint64_t version;
+    uint8_t *key;
+    size_t klen;
+    unsigned n;
+    int rc = held_key(c, node, &key, &klen);
+    if (rc < 0)
+        return rc;
+    do {
+        rc = held_read(c, key, klen, all, &n, &version);
+        unsigned living = rc == 0 ? held_living(c, all, n) : n;
+        if (living == n)
+            break;
+        rc = held_put(c, key, klen, all, living, version);
+    } while (rc == DDICT_ECHANGED || rc == DDICT_ENOKEY);
     free(key);
     return rc;
 }
