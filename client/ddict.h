@@ -369,7 +369,7 @@ DDICT_API int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int tim
  *                                              }
  *
  * VERSIONS. Publications of one name are in an order, and have the numbers 1, 2, 3 ...; each is seen
- * whole or not at all. A follower receives the newest version first and then newer ones. One that is
+ * whole or not at all. At most 29 large values of one name are made at once; others wait for them. A follower receives the newest version first and then newer ones. One that is
  * slower than its publisher does not receive all: each call gives the newest. A publication that
  * fails, or whose process dies in the midst, has changed nothing: the version before stays the newest.
  *
@@ -382,9 +382,9 @@ DDICT_API int64_t ddict_queued(ddict_t *d, const void *key, size_t klen, int tim
  * MEMORY. The node that published a value has it in pieces, and once more in one if it has followers;
  * each other node with followers has it once. There are the newest version and at most one more; that
  * goes when the next one is published. Views stay readable until they are released, and what is being
- * fetched stays until that is over. ddict_clear() removes all that is published (not so in a
- * dictionary with a working set), and numbers begin with 1 then. Names are not keys: a key of the
- * same bytes is another thing.
+ * fetched stays until that is over. ddict_unpublish() removes what is published under a name,
+ * ddict_clear() all that is published (not so in a dictionary with a working set); followers are told
+ * once, and numbers begin with 1 then. Names are not keys: a key of the same bytes is another thing.
  */
 typedef struct ddict_follow ddict_follow_t;
 /*
@@ -402,13 +402,22 @@ DDICT_API int ddict_follow_open(ddict_t *d, const void *name, size_t nlen, ddict
 /*
  * 1: the newest version that this follower has not received, in *v, to be released; *version (may be
  * NULL) receives its number, which v->version is, too. 0: there was none within timeout_ms. That is
- * the time to wait for a newer one; once it is there it is fetched, however long that takes, but not
- * without progress for the default timeout: -ETIMEDOUT. Errors: as ddict_view(); DDICT_EKEYLOST: it
- * was lost with a node.
+ * the time to wait for a newer one, 0 to look once; a look may ask a manager, and has the default
+ * timeout. Once it is there it is fetched, however long that takes, but not without progress for the
+ * default timeout: -ETIMEDOUT, as when it is replaced by a newer one each time for so long.
+ * DDICT_ENOKEY: the version that it received was removed; the next call waits for another one.
+ * DDICT_EKEYLOST: the same, or a newer one, was lost with a node. Other errors: as ddict_view().
  */
 DDICT_API int ddict_follow_next(ddict_follow_t *f, struct ddict_view *v, uint64_t *version,
                                 int timeout_ms);
 DDICT_API void ddict_follow_close(ddict_follow_t *f); /* f may be NULL */
+/*
+ * Remove what is published under the name. Its memory is free when this returns, but for views. A
+ * value that is being published meanwhile becomes the first of the name. DDICT_ENOKEY: nothing is
+ * published. -ETIMEDOUT: either nothing was changed, or a node was still fetching the value: that is
+ * not published any more, and its memory is free when the node has it. Errors: as ddict_del().
+ */
+DDICT_API int ddict_unpublish(ddict_t *d, const void *name, size_t nlen, int timeout_ms);
 /* Publish a value of one piece, without its number. Errors: as ddict_publish(). */
 DDICT_API int ddict_bput(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                          unsigned flags, int timeout_ms);

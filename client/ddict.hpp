@@ -241,6 +241,11 @@ class Dict {
     template <class V> V bget(const Key &key) const {
         return bview(key).template as<V>();
     }
+    /* Remove it from all nodes. Whether it was there. */
+    bool unpublish(const Key &key) {
+        int rc = ddict_unpublish(d_.get(), key.data(), key.size(), ms_);
+        return detail::absent(rc) ? false : detail::check(rc) == 0;
+    }
 
     /* --- all keys --- */
 

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* looks at an index whose newest version could not be got, and at those of one that is replaced each
+ * time */
+#define LOOKS_MAX 5u
+
 struct ddict_follow {
     ddict_t *d;
     struct pub_uid last; /* the version that was given */
@@ -28,8 +32,17 @@ static void take_inline(struct pub_look *l, struct ddict_view *v) {
     l->view.kind_ = 0;
 }
 
+/* Looks and fetches have a time of their own: the caller's, which this returns, is that to wait for a
+ * version. */
+static uint64_t own_time(struct pub_call *c) {
+    uint64_t until_ns = c->until_ns;
+    c->until_ns = clock_ns() + (uint64_t)c->s->timeout_ms * 1000000u;
+    return until_ns;
+}
+
 /* Take the newest version. -EAGAIN: it was replaced; look again. */
 static int take(struct pub_call *c, struct pub_look *l, struct ddict_view *v) {
+    uint64_t until_ns = own_time(c);
     int rc = 0;
     if (l->e[0].piece == 0)
         take_inline(l, v);
@@ -39,32 +52,43 @@ static int take(struct pub_call *c, struct pub_look *l, struct ddict_view *v) {
         rc = -EAGAIN;
     if (rc == 0)
         v->version = l->e[0].version;
+    c->until_ns = until_ns;
     return rc;
+}
+
+static int look(struct pub_call *c, struct pub_look *l) {
+    uint64_t until_ns = own_time(c);
+    int rc = pub_look(c, l);
+    c->until_ns = until_ns;
+    return rc;
+}
+
+/* Look again, after the version in l could not be had. tries: how often this one could not */
+static int look_again(struct pub_call *c, struct pub_look *l, unsigned *tries) {
+    struct pub_uid was = l->e[0].uid;
+    pub_look_end(l);
+    int rc = look(c, l);
+    if (rc < 0)
+        return rc;
+    if (l->e[0].version == 0)
+        return DDICT_ENOKEY;
+    *tries = pub_same(&was, &l->e[0].uid) ? *tries + 1 : 0;
+    return *tries > LOOKS_MAX
+               ? dd_error(DDICT_EKEYLOST, "what is published under this name is lost")
+               : 0;
 }
 
 /* The same again until it is got. What is read but gone, and still is the newest, is lost. */
 static int take_newest(struct pub_call *c, struct pub_look *l, struct ddict_view *v) {
-    uint64_t until_ns = c->until_ns;
-    unsigned lost = 0;
-    /* the wait was for a version; now it is there */
-    c->until_ns = clock_ns() + (uint64_t)c->s->timeout_ms * 1000000u;
+    uint64_t until_ms = clock_ms() + (uint64_t)c->s->timeout_ms;
+    unsigned tries = 0, overtaken = 0;
     int rc;
     while ((rc = take(c, l, v)) == -EAGAIN) {
-        struct pub_uid was = l->e[0].uid;
-        pub_look_end(l);
-        c->until_ns = clock_ns() + (uint64_t)c->s->timeout_ms * 1000000u;
-        if ((rc = pub_look(c, l)) < 0)
-            break;
-        if (l->e[0].version == 0)
-            rc = DDICT_ENOKEY;
-        else if (!pub_same(&was, &l->e[0].uid))
-            lost = 0;
-        else if (++lost > 5)
-            rc = dd_error(DDICT_EKEYLOST, "what is published under this name is lost");
-        if (rc < 0)
-            break;
+        if ((rc = look_again(c, l, &tries)) < 0)
+            return rc;
+        if (tries == 0 && ++overtaken > LOOKS_MAX && clock_ms() > until_ms)
+            return dd_error(-ETIMEDOUT, "newer versions come faster than this node can fetch one");
     }
-    c->until_ns = until_ns;
     return rc;
 }
 
@@ -90,42 +114,74 @@ void ddict_follow_close(ddict_follow_t *f) {
     free(f);
 }
 
+/* The version that was given is not there any more, nor a newer one: said once. */
+static int was_removed(ddict_follow_t *f, bool lost) {
+    f->any = false;
+    return lost ? dd_error(DDICT_EKEYLOST, "what was published under this name is lost")
+                : dd_error(DDICT_ENOKEY, "what was published under this name was removed");
+}
+
+/* Look whether there is a version that was not given yet: 1, then l is to be ended; 0: there is not. */
+static int look_newer(ddict_follow_t *f, struct pub_call *c, struct pub_look *l) {
+    int rc = look(c, l);
+    if (rc < 0)
+        return rc;
+    if (l->e[0].version != 0 && !(f->any && pub_same(&l->e[0].uid, &f->last)))
+        return 1;
+    bool gone = l->e[0].version == 0, lost = l->lost;
+    f->seen = l->version;
+    pub_look_end(l);
+    return gone && f->any ? was_removed(f, lost) : 0;
+}
+
 /* 1: a version that was not given yet; 0: none came in time. */
 static int next_look(ddict_follow_t *f, struct pub_call *c, struct pub_look *l) {
     for (;;) {
-        int rc = f->seen != 0
-                     ? ddict_wait_change(f->d, c->key, c->klen, f->seen, NULL, pub_left_ms(c))
-                     : 0;
-        if ((rc < 0 && !key_is_absent(rc)) || (rc = pub_look(c, l)) < 0)
+        uint64_t now = 0;
+        int rc = 0;
+        if (f->seen != 0)
+            rc = ddict_key_version(f->d, c->key, c->klen, &now, c->s->timeout_ms);
+        if (rc < 0 && !key_is_absent(rc))
+            return rc;
+        if ((now == 0 || now != f->seen) && (rc = look_newer(f, c, l)) != 0)
+            return rc;
+        if (pub_left_ms(c) == 0)
+            return 0;
+        rc = ddict_wait_change(f->d, c->key, c->klen, f->seen, NULL, pub_left_ms(c));
+        if (rc < 0 && !key_is_absent(rc))
             return rc == -ETIMEDOUT ? 0 : rc;
-        if (l->e[0].version != 0 && !(f->any && pub_same(&l->e[0].uid, &f->last)))
-            return 1;
-        f->seen = l->version;
-        pub_look_end(l);
-        if (f->seen == 0 &&
-            (rc = ddict_wait_change(f->d, c->key, c->klen, 0, NULL, pub_left_ms(c))) < 0)
-            return rc == -ETIMEDOUT || key_is_absent(rc) ? 0 : rc;
     }
+}
+
+/* As ddict_follow_next(). -EAGAIN: it was removed before it was got, and none was given before. */
+static int next_take(ddict_follow_t *f, struct pub_call *c, struct ddict_view *v,
+                     uint64_t *version) {
+    struct pub_look l;
+    int rc = next_look(f, c, &l);
+    if (rc != 1)
+        return rc;
+    uint64_t seen = l.version;
+    rc = take_newest(c, &l, v);
+    if (rc == 0) {
+        f->last = l.e[0].uid;
+        f->any = true;
+        f->seen = seen;
+        if (version)
+            *version = l.e[0].version;
+    }
+    bool lost = l.lost;
+    pub_look_end(&l);
+    if (rc == DDICT_ENOKEY)
+        return f->any ? was_removed(f, lost) : -EAGAIN;
+    return rc == 0 ? 1 : rc;
 }
 
 int ddict_follow_next(ddict_follow_t *f, struct ddict_view *v, uint64_t *version, int timeout_ms) {
     struct pub_call c;
-    struct pub_look l;
     v->kind_ = 0;
     int rc = pub_begin(&c, f->d, f->name, f->nlen, timeout_ms);
-    if (rc == 0 && (rc = next_look(f, &c, &l)) == 1) {
-        uint64_t seen = l.version;
-        rc = take_newest(&c, &l, v);
-        if (rc == 0) {
-            f->last = l.e[0].uid;
-            f->any = true;
-            f->seen = seen;
-            if (version)
-                *version = l.e[0].version;
-        }
-        pub_look_end(&l);
-        rc = rc == 0 ? 1 : rc == DDICT_ENOKEY ? 0 : rc;
-    }
+    while (rc == 0 && (rc = next_take(f, &c, v, version)) == -EAGAIN)
+        rc = 0;
     pub_end(&c);
     return rc;
 }

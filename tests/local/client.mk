@@ -16,6 +16,7 @@ CLIENT_TESTS = tests/local/client_alive tests/local/client_api tests/local/clien
   tests/local/client_window_races tests/local/client_window_waits \
   tests/local/client_window_steps \
   tests/local/break_streams tests/local/break_times
+CLIENT_TESTS += tests/local/client_unpublish
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 check_LTLIBRARIES += tests/local/libclient_dict.la
@@ -44,6 +45,7 @@ tests_local_client_fork_hung_LDADD = $(client_test_libs)
 tests_local_client_freeze_LDADD = $(client_test_libs)
 tests_local_client_hung_LDADD = $(client_test_libs)
 tests_local_client_late_LDADD = $(client_test_libs)
+tests_local_client_unpublish_LDADD = $(client_test_libs)
 tests_local_client_up_LDADD = libddict.la $(CHECK_LIBS)
 check_LTLIBRARIES += tests/local/libclient_strays.la
 tests_local_libclient_strays_la_SOURCES = tests/local/client_strays.c tests/local/client_strays.h

@@ -96,8 +96,9 @@ START_TEST(each_node_sees_each_version) {
     ddict_release(&v);
     fails(-EINVAL, ddict_bput(d[2], "b", 1, "text", 4, DDICT_NEW, WAIT));
     fails(DDICT_EKEYSIZE, ddict_bput(d[2], "", 0, "text", 4, 0, WAIT));
-    /* with the whole dictionary what is published goes, and followers see what comes then */
+    /* with the whole dictionary what is published goes, and followers are told, and see what comes then */
     ok(ddict_clear(d[0], -1));
+    fails(DDICT_ENOKEY, ddict_follow_next(f[1], &v, NULL, 50));
     ck_assert_int_eq(ddict_follow_next(f[1], &v, NULL, 50), 0);
     ok(publish(d[1], 2 * MIB, 77, &version));
     ck_assert_uint_eq(version, 1);

@@ -14,6 +14,15 @@ from harness import DictTest, module_or_skip
 WAIT = 30
 
 
+def _raise():
+    raise KeyError("of the value")
+
+
+class _RaisesKeyError:
+    def __reduce__(self):
+        return _raise, ()
+
+
 class Publish(DictTest):
     managers, nodes, mem = 1, 2, 512 << 20
 
@@ -65,6 +74,38 @@ class Publish(DictTest):
             if i % 7 == 0:
                 self.assertEqual(next(follower), (i, [i] * 30000))
         self.assertEqual(next(follower), (29, [29] * 30000))
+
+    def test_unpublish(self):
+        self.assertRaisesRegex(KeyError, "^'w'$", self.d.unpublish, "w")
+        for value in ("text", list(range(100000))):
+            self.assertEqual(self.d.publish("w", value), 1)
+            follower, got = self.handles[1].follow("w", timeout=WAIT), []
+            timer = threading.Timer(0.2, self.d.unpublish, ("w",))
+            for version, seen in follower:
+                got.append((version, seen))
+                timer.start()
+            timer.join()
+            self.assertEqual(got, [(1, value)])
+            self.assertRaises(KeyError, self.handles[1].bget, "w")
+            self.assertEqual(self.d.publish("w", "next"), 1)
+            self.assertEqual(next(follower), (1, "next"))  # it goes on if it is asked
+            self.d.clear()
+            self.assertRaisesRegex(KeyError, "^'w'$", follower.next_version)
+            self.assertIsNone(follower.next_version(0.02))
+        self.assertEqual(sum(m["hidden_keys"] for m in self.d.stats), 0)
+
+    def test_a_load_that_raises_is_no_end(self):
+        self.d.publish("w", _RaisesKeyError())
+        self.assertRaisesRegex(KeyError, "^'of the value'$", next, self.d.follow("w", timeout=WAIT))
+
+    def test_a_timeout_of_0_looks(self):
+        for d in self.handles:
+            follower = d.follow("w")
+            self.assertIsNone(follower.next_version(0))
+            self.d.publish("w", 7)
+            self.assertEqual(follower.next_version(0), (1, 7))
+            self.assertIsNone(follower.next_version(0))
+            self.d.unpublish("w")
 
     def test_arrays_are_in_place(self):
         numpy = module_or_skip("numpy")

@@ -335,7 +335,8 @@ class DDict(_ddict.Handle, MutableMapping):
 
         First the newest version, then newer ones as they come. Who is slower than the publisher does not get all: each step gives the newest. Arrays are in place,
         read-only, without a copy, and stay as long as they are used; tensors with alias_tensors=True, as View.load() says. A large value is on each node once, for
-        all its processes. ddict.TimeoutError if nothing newer came for timeout seconds; None waits. The loop ends when the dictionary ends.
+        all its processes. ddict.TimeoutError if nothing newer came for timeout seconds; None waits. The loop ends when what it gave is removed by unpublish() or
+        clear(), and when the dictionary ends.
         """
         return Follower(self, name, timeout, alias_tensors)
 

@@ -251,6 +251,11 @@ static PyMethodDef handle_methods[] = {
      "Versions of several publishers are in an order, and each is seen whole or not at all. Name "
      "is "
      "no key: d[name] is another thing."},
+    {"unpublish", publish_unpublish, METH_O,
+     "unpublish($self, name, /)\n--\n\nRemove what is published under name from all nodes; "
+     "KeyError "
+     "when nothing is. Loops over follow(name) end. Arrays that are in use stay until they are "
+     "not."},
     {"_bview", METHOD(publish_view), FAST, NULL}, /* name, wait, timeout -> View */
     {"_follow", publish_follow, METH_O, NULL},
     {"local_len", mapping_local_len, METH_NOARGS,

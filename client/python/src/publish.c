@@ -40,6 +40,23 @@ PyObject *publish_publish(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     return rc ? NULL : PyLong_FromUnsignedLongLong(version);
 }
 
+PyObject *publish_unpublish(PyObject *self, PyObject *name) {
+    struct handle *h = (struct handle *)self;
+    struct key k;
+    int rc = 1;
+
+    if (key_encode(&k, name) < 0)
+        return NULL;
+    if (handle_begin(h) == 0) {
+        Py_BEGIN_ALLOW_THREADS rc = ddict_unpublish(h->d, k.data, k.len, h->timeout_ms);
+        Py_END_ALLOW_THREADS handle_end(h);
+    }
+    key_clear(&k);
+    if (rc < 0)
+        error_raise(rc, name);
+    return rc ? NULL : Py_NewRef(Py_None);
+}
+
 /* name, seconds, wait -> a View of the newest version; KeyError */
 PyObject *publish_view(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     struct handle *h = (struct handle *)self;

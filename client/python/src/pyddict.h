@@ -319,6 +319,7 @@ LOCAL int requests_init(PyObject *module); /* requests.c */
 /* publish.c */
 LOCAL int publish_init(void);
 LOCAL PyObject *publish_publish(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *publish_unpublish(PyObject *self, PyObject *name);
 LOCAL PyObject *publish_view(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *publish_follow(PyObject *self, PyObject *name);
 
