@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ls.c - `ddict ls`. */
 #include "cmd.h"
+#include "ls_published.h"
 #include "ls_sets.h"
+#include "value_kind.h"
 #include "verbs.h"
 #include <base/error.h>
 #include <base/size.h>
@@ -15,7 +17,7 @@
 #include <string.h>
 
 static const char usage[] =
-    "usage: ddict ls [OPTION...] | --sets [OPTION...]\n"
+    "usage: ddict ls [OPTION...] | --sets [OPTION...] | --published [OPTION...]\n"
     "List the keys, in no order, as Python writes them: 'a', b'\\x00', 7, ('x', 3).\n"
     "Keys of C programs that are not of this form are shown as their bytes.\n"
     "  -a, --all            hidden keys, too: those of sets, queues and results\n"
@@ -24,6 +26,7 @@ static const char usage[] =
     "                       or --raw-key only keys of that form\n"
     "  -n, --limit=N        at most N keys\n"
     "      --sets           the data sets that `ddict load` made, instead of keys\n"
+    "      --published      what is published (ddict_publish(3)), instead of keys\n"
     "      --json           an array of objects\n" CMD_KEY_USAGE CMD_COMMON_USAGE;
 
 struct listing {
@@ -32,13 +35,6 @@ struct listing {
     struct bytes prefix, text;
     uint64_t limit, count;
 };
-
-static const char *value_kind(unsigned tag) {
-    /* doc/FORMAT.md */
-    static const char *const kind[] = {"bytes", "bytearray", "pickle", "buffers", "str",
-                                       "int",   "float",     "array",  "bool"};
-    return tag < sizeof kind / sizeof kind[0] ? kind[tag] : "other";
-}
 
 static int json_line(struct listing *l, const void *key, size_t klen, size_t vlen, unsigned tag) {
     char hex[2 * 64 + 1] = "";
@@ -121,11 +117,12 @@ int cmd_ls(int argc, char **argv) {
                                           {"long", no_argument, NULL, 'l'},
                                           {"all", no_argument, NULL, 'a'},
                                           {"sets", no_argument, NULL, 'S'},
+                                          {"published", no_argument, NULL, 'P'},
                                           {0}};
     struct listing l = {.limit = UINT64_MAX};
     enum key_form form = KEY_STR;
     const char *prefix = NULL;
-    bool sets = false;
+    bool sets = false, published = false;
     for (int c; (c = cmd_option(argc, argv, "ahlp:n:", longs, usage)) != -1;) {
         if (c == '?')
             return EXIT_USAGE;
@@ -133,6 +130,8 @@ int cmd_ls(int argc, char **argv) {
             continue;
         if (c == 'S')
             sets = true;
+        else if (c == 'P')
+            published = true;
         else if (c == 'p')
             prefix = optarg;
         else if (c == 'a')
@@ -148,10 +147,14 @@ int cmd_ls(int argc, char **argv) {
         return cmd_usage(usage, "takes no \"%s\"; did you mean --prefix?", argv[optind]);
     if (prefix && cmd_key_of(&l.prefix, form, prefix) < 0)
         return cmd_usage(usage, "--prefix=%s: not of that form", prefix);
+    if (sets && published)
+        return cmd_usage(usage, "--sets and --published are two lists");
     l.d = cmd_attach();
     int rc = !l.d ? EXIT_FAILED : EXIT_OK, e;
     if (l.d && sets)
         rc = sets_show(l.d, l.json);
+    else if (l.d && published)
+        rc = published_show(l.d, l.json);
     else if (l.d && (e = keys_list(&l)) < 0)
         rc = cmd_failed(NULL, e);
     bytes_free(&l.prefix);

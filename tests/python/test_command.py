@@ -2,6 +2,7 @@
 """The `ddict` command and Python see the same keys and values."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -33,6 +34,22 @@ class Command(DictTest):
         self.assertEqual(self.shell("get", "--int", "7"), b"seven")
         self.assertEqual(self.shell("get", "--int", "--", "-7"), b"minus")
         self.assertEqual(self.shell("get", "none", code=3), b"")
+
+    def test_what_is_published_is_listed(self):
+        self.assertEqual(json.loads(self.shell("ls", "--published", "--json")), [])
+        self.assertEqual(len(self.shell("ls", "--published").splitlines()), 1)
+        for name, value in (("w", "first"), ("w", "second"), (("a", 1), bytes(300000)), (7, 7), ("gone", 1)):
+            self.d.publish(name, value)
+        self.d.unpublish("gone")
+        rows = sorted(json.loads(self.shell("ls", "--published", "--json")), key=lambda row: row["name"])
+        self.assertEqual(rows, [{"name": "'w'", "version": 2, "bytes": 6, "kind": "str", "node": 0},
+                                {"name": "('a', 1)", "version": 1, "bytes": 300000, "kind": "bytes", "node": 0},
+                                {"name": "7", "version": 1, "bytes": 1, "kind": "int", "node": 0}])
+        lines = self.shell("ls", "--published").decode().splitlines()
+        self.assertEqual(lines[0].split(), ["version", "size", "kind", "node", "name"])
+        self.assertEqual(sorted(line.split(None, 5)[5] for line in lines[1:]), ["'w'", "('a', 1)", "7"])
+        self.assertEqual(self.shell("ls"), b"")
+        self.shell("ls", "--published", "--sets", code=2)
 
     def test_a_bool_is_a_file_with_its_word(self):
         self.d.update({"truth/yes": True, "truth/no": False})
