@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* copy.c - `ddict copy`: the command line of client/save/copy. */
 #include "cmd.h"
+#include "front.h"
 #include "verbs.h"
 #include <base/clock.h>
 #include <base/error.h>
 #include <base/size.h>
 #include <base/verb.h>
-#include <launch/fan_out.h>
 
 #include <common/key_text.h>
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <save/copy.h>
-#include <save/progress.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 static const char usage[] =
     "usage: ddict copy [OPTION...] FROM TO...\n"
@@ -31,9 +26,6 @@ static const char usage[] =
     "      --compare        copy nothing; exit with 1 if the contents differ\n"
     "      --json           print the summary as an object\n"
     "  -q, --quiet          print no progress and no summary\n" CMD_HELP_USAGE;
-
-#define DONE "ddict-done " /* a worker's last line to the front begins so */
-#define SAID "ddict-said " /* and its other messages so */
 
 #define SOME_FAR 16u /* values of other nodes are in memory of this one while they are read */
 
@@ -50,21 +42,9 @@ struct line {
 
 static struct save_run run = {.workers = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
 static struct copy_run copying = {.run = &run};
-static volatile sig_atomic_t signal_seen;
-
-static void on_signal(int sig) {
-    signal_seen = sig;
-    __atomic_store_n(&run.stopped, 1, __ATOMIC_RELAXED); /* a flag alone; it orders nothing */
-}
-
-static int signal_came(void) {
-    return signal_seen;
-}
 
 static int copy_failed(const char *sentence) {
-    progress_clear();
-    verb_say("%s", sentence);
-    return EXIT_FAILED;
+    return front_failed(sentence, -EIO);
 }
 
 static const char *line_verb(void) {
@@ -72,21 +52,6 @@ static const char *line_verb(void) {
 }
 
 /* --- a worker, or the only process --- */
-
-static int ticking; /* atomic */
-
-static void *ticker_run(void *arg) {
-    const struct line *l = arg;
-    while (__atomic_load_n(&ticking, __ATOMIC_RELAXED)) { /* a flag alone; it orders nothing */
-        if (l->worker)
-            progress_tell(&run);
-        else
-            progress_put(0, __atomic_load_n(&run.items, __ATOMIC_RELAXED),
-                         __atomic_load_n(&run.bytes, __ATOMIC_RELAXED));
-        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    }
-    return NULL;
-}
 
 /* The checkpoint of a handle: that which the front found newest. 0, or negative with the sentence set. */
 static int checkpoint_go(struct line *l, unsigned i) {
@@ -120,23 +85,19 @@ static int line_attach(struct line *l) {
     return rc < 0 ? cmd_failed(l->name[0], rc) : EXIT_OK;
 }
 
+static struct front front_of(const struct line *l) {
+    return (struct front){
+        .run = &run, .verb = line_verb(), .quiet = l->quiet, .worker = l->worker != NULL};
+}
+
+static int items_work(void *arg) {
+    return copy_items(arg);
+}
+
 /* 0, or negative with the sentence set. */
 static int line_work(const struct line *l) {
-    pthread_t tick;
-    progress_begin(0, !l->quiet && !l->worker, line_verb());
-    ticking = 1;
-    bool ticks =
-        (l->worker || !l->quiet) && pthread_create(&tick, NULL, ticker_run, (void *)l) == 0;
-    int rc = copy_items(&copying);
-    if (ticks) {
-        __atomic_store_n(&ticking, 0, __ATOMIC_RELAXED);
-        pthread_join(tick, NULL);
-    }
-    progress_clear();
-    if (rc == 0)
-        return 0;
-    return dd_error(-ECANCELED, "%s",
-                    signal_seen != 0 && *run.why == 0 ? strsignal(signal_seen) : run.why);
+    const struct front f = front_of(l);
+    return front_work(&f, 0, items_work, &copying) == 0 ? 0 : front_why(&run);
 }
 
 static int worker_run(struct line *l) {
@@ -152,42 +113,12 @@ static int worker_run(struct line *l) {
     run.workers = info.nodes;
     copying.some = on == 0 ? SAVE_BATCH : SOME_FAR;
     if (line_work(l) < 0) /* a signal: the front says why */
-        return signal_seen != 0 ? EXIT_FAILED : copy_failed(dd_errmsg());
-    fprintf(stderr, DONE "%u %u %llu %llu %llu %llu %d %s\n", run.worker, run.workers,
-            (unsigned long long)run.items, (unsigned long long)run.bytes,
-            (unsigned long long)run.same, (unsigned long long)run.left_out, run.lost,
-            run.first_left_out);
+        return front_signal() != 0 ? EXIT_FAILED : copy_failed(dd_errmsg());
+    front_worker_done(&run);
     return EXIT_OK;
 }
 
 /* --- the front --- */
-
-static unsigned workers_done, workers_all;
-
-static void on_line(char *text) {
-    unsigned worker, workers;
-    unsigned long long items, bytes, same, left_out;
-    int lost, at = 0;
-    if (sscanf(text, DONE "%u %u %llu %llu %llu %llu %d %n", &worker, &workers, &items, &bytes,
-               &same, &left_out, &lost, &at) < 7) {
-        if (strncmp(text, SAID, sizeof SAID - 1) != 0) {
-            progress_line(text);
-            return;
-        }
-        progress_clear();
-        verb_say("%s", text + sizeof SAID - 1);
-        return;
-    }
-    workers_done++;
-    workers_all = workers;
-    run.items += items;
-    run.bytes += bytes;
-    run.same += same;
-    run.left_out += left_out;
-    run.lost |= lost;
-    if (at > 0 && text[at] != 0 && *run.first_left_out == 0)
-        snprintf(run.first_left_out, sizeof run.first_left_out, "%s", text + at);
-}
 
 /* The nodes of a dictionary. malloc'ed managers' statistics; NULL with the sentence said. */
 static struct ddict_manager_stats *nodes_of(const struct line *l, unsigned i, unsigned *nodes) {
@@ -239,17 +170,13 @@ static int common_nodes(const struct line *l, int *on) {
 /* Run workers on all nodes. 0; -ENOENT: impossible here; else the exit code + 1, with the error
  * printed. */
 static int line_spread(const struct line *l, unsigned on) {
-    char self[PATH_MAX], number[16], at[24 * (1 + COPY_MOST)];
+    char number[16], at[24 * (1 + COPY_MOST)];
     size_t len = 0;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
-        return -ENOENT;
-    self[n] = 0;
     snprintf(number, sizeof number, "%u", on);
     for (unsigned i = 0; i < l->n; i++)
         len += (size_t)snprintf(at + len, sizeof at - len, "%llu,",
                                 (unsigned long long)l->checkpoint[i]);
-    const char *argv[24] = {self, "copy", "--worker", number, "--at", at};
+    const char *argv[24] = {"", "copy", "--worker", number, "--at", at};
     int k = 6;
     if (l->prefix)
         argv[k++] = "--prefix", argv[k++] = l->prefix;
@@ -260,21 +187,8 @@ static int line_spread(const struct line *l, unsigned on) {
     argv[k++] = "--";
     for (unsigned i = 0; i < l->n; i++)
         argv[k++] = l->name[i];
-    progress_begin(0, !l->quiet, line_verb());
-    struct spread s = {
-        .name = l->name[on], .program = argv, .on_line = on_line, .signal_came = signal_came};
-    int rc = launch_spread(&s);
-    progress_clear();
-    if (rc == -ENOENT)
-        return rc;
-    if (rc < 0)
-        return copy_failed(dd_errmsg()) + 1;
-    if (rc > 128 && signal_seen != 0)
-        verb_say("ended by a signal (%s)", strsignal(rc - 128));
-    if (rc == 0 && (workers_done == 0 || workers_done != workers_all))
-        return copy_failed("not all nodes said that they are done") + 1;
-    run.workers = workers_all;
-    return rc == 0 ? 0 : rc + 1;
+    const struct front front = front_of(l);
+    return front_spread(&front, l->name[on], argv);
 }
 
 /* Two names of one dictionary are refused; the others are emptied with --clear. The exit code. */
@@ -371,7 +285,7 @@ static int options_parse(int argc, char **argv, struct line *l) {
             l->prefix = optarg;
         if (c == 'w') {
             l->worker = optarg;
-            verb_mark(SAID);
+            front_mark();
         }
         if (c == 'a')
             l->at = optarg;
@@ -401,12 +315,10 @@ int cmd_copy(int argc, char **argv) {
         return cmd_usage(usage, "--prefix=%s: not UTF-8", l.prefix);
     run.prefix = prefix.data;
     run.prefix_len = prefix.len;
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-    signal(SIGHUP, on_signal);
+    front_signals(&run);
     rc = l.worker ? worker_run(&l) : front_run(&l);
     for (unsigned i = 0; i < l.n; i++)
         ddict_detach(l.d[i]);
     bytes_free(&prefix);
-    return cmd_flush(rc == EXIT_FAILED && signal_seen != 0 ? 128 + signal_seen : rc);
+    return cmd_flush(rc == EXIT_FAILED && front_signal() != 0 ? 128 + front_signal() : rc);
 }

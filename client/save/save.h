@@ -2,8 +2,8 @@
 /*
  * save.h - `ddict save` and `ddict restore`: what its files share.
  *
- *     front    cmd/save.c                  what the user started; makes and names the folder. If
- *                                          the dictionary has several nodes it starts a worker on
+ *     front    cmd/save_front.c,          what the user started; makes and names the folder. If
+ *              cmd/save_state.c            the dictionary has several nodes it starts a worker on
  *                                          each by an srun, otherwise it is the only worker itself
  *     stage    stage.c                     a worker for the lifetime of a dictionary; ddictd tells
  *                                          it when to save (--ddict-save)

@@ -38,7 +38,7 @@ names() {
 }
 
 cat >"$dir/allowed" <<'END'
-client/cmd/save.c mem spill
+client/cmd/save_work.c mem spill
 client/cmd/socket.c mem
 client/lib/attach.c mem mem
 client/lib/window.c working-set
