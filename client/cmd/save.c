@@ -110,7 +110,7 @@ static int option_take(struct save_line *l, int c) {
         l->checkpoint = optarg;
         return 0;
     case 'T':
-        l->turn = true;
+        l->turn = optarg;
         return 0;
     default:
         return EXIT_USAGE;
@@ -151,7 +151,7 @@ static const struct option longs[] = {CMD_LONGS,
                                       {"persist", required_argument, NULL, 'i'},
                                       {"pass", required_argument, NULL, 'x'},
                                       {"checkpoint", required_argument, NULL, 'c'},
-                                      {"turn", no_argument, NULL, 'T'},
+                                      {"turn", required_argument, NULL, 'T'},
                                       {0}};
 
 /* The exit code. */
@@ -168,6 +168,8 @@ static int options_parse(int argc, char **argv, struct save_line *l) {
         return cmd_usage(l->usage, "--persist=%s: a number from 0 on is wanted", l->persist);
     if (l->checkpoint && count_parse(l->checkpoint, 0, INT64_MAX, &l->checkpoint_id) < 0)
         return cmd_usage(l->usage, "--checkpoint=%s: a number from 0 on is wanted", l->checkpoint);
+    if (l->turn && count_parse(l->turn, 1, INT64_MAX, &l->turn_version) < 0)
+        return cmd_usage(l->usage, "--turn=%s: the version of an item is wanted", l->turn);
     if (l->persist && (l->files || l->keep || l->no_pickles || l->prefix))
         return cmd_usage(l->usage, "--persist is for all of the dictionary");
     return EXIT_OK;

@@ -31,7 +31,8 @@ struct save_line {
     uint64_t persist_id;
     const char *checkpoint; /* of a working set; NULL: the newest */
     uint64_t checkpoint_id;
-    bool turn;        /* who started us has it (client/save/persist.h) */
+    const char *turn; /* who started us has it (client/save/persist.h) */
+    uint64_t turn_version;
     const char *pass; /* of a restore of a state; NULL: the last, which puts */
     const char *usage;
 };

@@ -38,7 +38,8 @@ int line_run_state(struct save_line *l) {
     if (rc < 0)
         return save_failed(ddict_errmsg());
     int lost = line_look_lost(l);
-    if (lost < 0 || (rc = persist_begin(&p, &save_run, l->persist_id, l->restore, l->turn)) < 0)
+    if (lost < 0 ||
+        (rc = persist_begin(&p, &save_run, l->persist_id, l->restore, l->turn_version)) < 0)
         return front_failed(dd_errmsg(), lost < 0 ? -EIO : rc);
     l->path = save_run.folder = p.path;
     rc = save_checkpoint(&save_run, l->restore ? NULL : &l->persist_id);

@@ -116,8 +116,8 @@ struct ddict_state {
     size_t len;
 };
 
-static int command_start(struct ddict_state *s, const char *name, uint64_t id, bool our_turn) {
-    char path[PATH_MAX], number[40];
+static int command_start(struct ddict_state *s, const char *name, uint64_t id, uint64_t turn) {
+    char path[PATH_MAX], number[40], taken[40];
     char *argv[] = {path,
                     (char *)(uintptr_t)s->verb,
                     (char *)(uintptr_t) "--report",
@@ -125,9 +125,10 @@ static int command_start(struct ddict_state *s, const char *name, uint64_t id, b
                     (char *)(uintptr_t) "--name",
                     (char *)(uintptr_t)name,
                     number,
-                    our_turn ? (char *)(uintptr_t) "--turn" : NULL,
+                    turn != 0 ? taken : NULL,
                     NULL};
     snprintf(number, sizeof number, "--persist=%" PRIu64, id);
+    snprintf(taken, sizeof taken, "--turn=%" PRIu64, turn);
     int rc = program_find(path);
     if (rc < 0)
         return rc;
@@ -137,8 +138,9 @@ static int command_start(struct ddict_state *s, const char *name, uint64_t id, b
     return rc;
 }
 
-/* our_turn: this process has taken it for the command. */
-static int command_begin(ddict_t *d, const char *verb, uint64_t id, bool our_turn,
+/* turn: the version of the item with which this process has the turn, and which the command takes over;
+ * 0: it takes a turn of its own. */
+static int command_begin(ddict_t *d, const char *verb, uint64_t id, uint64_t turn,
                          ddict_state_t **out) {
     struct session *session;
     int rc = session_enter(d, &session, -1);
@@ -149,7 +151,7 @@ static int command_begin(ddict_t *d, const char *verb, uint64_t id, bool our_tur
         return dd_error(-ENOMEM, "out of memory");
     s->verb = verb;
     s->from = -1;
-    rc = command_start(s, session->name, id, our_turn);
+    rc = command_start(s, session->name, id, turn);
     if (rc < 0)
         free(s);
     else
@@ -244,7 +246,7 @@ int ddict_persist_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
     if (p.read_only)
         return dd_error(DDICT_EFROZEN, "the dictionary only reads the states in %s (read-only)",
                         p.dir);
-    return command_begin(d, "save", id, false, out);
+    return command_begin(d, "save", id, 0, out);
 }
 
 int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
@@ -258,7 +260,7 @@ int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
     if (!bsearch(&id, ids, (size_t)n, sizeof *ids, id_compare))
         rc = id_missing(&p, id, ids, (size_t)n);
     free(ids);
-    return rc < 0 ? rc : command_begin(d, "restore", id, false, out);
+    return rc < 0 ? rc : command_begin(d, "restore", id, 0, out);
 }
 
 int ddict_persist_as(ddict_t *d, uint64_t id, int timeout_ms) {
@@ -323,22 +325,20 @@ static void turn_end(void) {
     __atomic_store_n(&turn_taker, 0, __ATOMIC_RELEASE);
 }
 
-/* It is our turn: save it, and say so. */
+/* It is our turn, until the command has taken it over. */
 static int checkpoint_save(ddict_t *d, uint64_t id, struct persist_item *item, uint64_t version) {
     char why[DD_ERRMSG_MAX];
     ddict_state_t *s;
-    int rc = command_begin(d, "save", id, true, &s);
+    int rc = command_begin(d, "save", id, version, &s);
     rc = rc < 0 ? rc : command_finish(s, DD_PERSIST_TURN_MS);
+    if (rc == 0)
+        return 0;
     snprintf(why, sizeof why, "%s", dd_errmsg());
     item->node = item->client = 0;
-    if (rc == 0)
-        item->saved = id + 1;
-    int put =
-        ddict_put_if(d, PERSIST_KEY, PERSIST_KEY_LEN, item, sizeof *item, 0, version, NULL, -1);
-    return rc < 0 ? dd_error(rc,
-                             "checkpoint %" PRIu64 " is not retired, as it cannot be saved: %.300s",
-                             id, why)
-                  : put;
+    /* refused where the command has taken it over, and with it ended it */
+    ddict_put_if(d, PERSIST_KEY, PERSIST_KEY_LEN, item, sizeof *item, 0, version, NULL, -1);
+    return dd_error(rc, "checkpoint %" PRIu64 " is not retired, as it cannot be saved: %.300s", id,
+                    why);
 }
 
 static int checkpoint_await(ddict_t *d, uint64_t id) {

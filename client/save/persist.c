@@ -105,7 +105,31 @@ static int turn_take(struct persist *p, struct save_run *run) {
     }
 }
 
+/* Who has it may have died since it started us; then it is another one's turn. */
+static int turn_take_over(struct persist *p, struct save_run *run, uint64_t from) {
+    struct ddict_client me;
+    uint64_t version;
+    int rc = ddict_self(run->d, &me, -1);
+    if (rc < 0)
+        return client_error(rc);
+    if ((rc = item_read(run, &p->item, &version)) < 0)
+        return rc;
+    p->item.node = me.node;
+    p->item.client = me.id;
+    p->retires = true;
+    rc = version == from ? item_put(p, run, version) : DDICT_ECHANGED;
+    if (rc == 0)
+        return 0;
+    p->version = 0;
+    return rc == DDICT_ECHANGED
+               ? dd_error(rc, "it is another process's turn to save: the one that started this "
+                              "save has lost it")
+               : client_error(rc);
+}
+
 /* --- folders --- */
+
+#define ASIDE_GONE "ffffffff" /* what is being removed */
 
 /* ID.part-XXXXXXXX: of one that is being made or removed. */
 static bool name_is_aside(const char *name) {
@@ -115,13 +139,23 @@ static bool name_is_aside(const char *name) {
            strspn(rest + 6, "0123456789abcdef") == 8;
 }
 
+/* Renamed first: a save that lives in spite of all, because it had no turn (a frozen dictionary), then
+ * cannot give its name to what has only a part of its files. */
+static void aside_remove(const struct persist *p, const char *path) {
+    char gone[PATH_MAX];
+    snprintf(gone, sizeof gone, "%s/0.part-" ASIDE_GONE, p->is.dir);
+    folder_remove(gone);
+    if (rename(path, gone) == 0)
+        folder_remove(gone);
+}
+
 static void asides_remove(const struct persist *p) {
     char path[PATH_MAX];
     DIR *d = opendir(p->is.dir);
     for (struct dirent *e; d && (e = readdir(d));)
         if (name_is_aside(e->d_name) &&
             snprintf(path, sizeof path, "%s/%s", p->is.dir, e->d_name) < (int)sizeof path)
-            folder_remove(path);
+            aside_remove(p, path);
     if (d)
         closedir(d);
 }
@@ -170,7 +204,8 @@ static int states_remove(const struct persist *p, struct save_run *run, bool lat
 
 /* --- the front --- */
 
-int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore, bool turn) {
+int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore,
+                  uint64_t turn) {
     *p = (struct persist){.id = id, .restore = restore};
     int rc = ddict_get_persistence(run->d, &p->is);
     if (rc < 0)
@@ -180,8 +215,8 @@ int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool res
         return dd_error(DDICT_EFROZEN, "the dictionary only reads the states in %s (read-only)",
                         p->is.dir);
     rc = restore ? 0 : dir_make(p->is.dir);
-    rc = rc < 0 || turn ? rc : turn_take(p, run);
-    if (rc == 0 && (p->version != 0 || turn) && !p->is.read_only)
+    rc = rc < 0 ? rc : turn != 0 ? turn_take_over(p, run, turn) : turn_take(p, run);
+    if (rc == 0 && p->version != 0 && !p->is.read_only)
         asides_remove(p);
     return rc;
 }
@@ -214,8 +249,11 @@ int persist_name(struct persist *p, struct save_run *run, const char *aside) {
     }
     if (rc < 0)
         return dd_error(-errno, "cannot name it %s: %s", p->path, strerror(errno));
-    rc = folder_sync(p->is.dir);
-    return rc < 0 ? rc : states_remove(p, run, false);
+    if ((rc = folder_sync(p->is.dir)) < 0)
+        return rc;
+    if (p->retires)
+        p->item.saved = p->id + 1; /* persist_end() says so */
+    return states_remove(p, run, false);
 }
 
 int persist_restored(struct persist *p, struct save_run *run) {

@@ -16,7 +16,7 @@ struct persist {
     struct ddict_persistence is;
     char path[PATH_MAX]; /* of the state */
     uint64_t id;
-    bool restore;
+    bool restore, retires;    /* retires: of a checkpoint that is being retired */
     struct persist_item item; /* as it is in the dictionary while it is our turn */
     uint64_t version;         /* of the item; 0: it is not our turn */
 };
@@ -25,9 +25,10 @@ struct persist {
 #define SAVE_WINDOW     "\0ddict.window"
 #define SAVE_WINDOW_LEN (sizeof SAVE_WINDOW - 1)
 
-/* Find the folder, wait for our turn, and remove what dead ones left; a dictionary that is read-only
- * is unfrozen for a restore. turn: who started us has it. */
-int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore, bool turn);
+/* Find the folder, wait for our turn, and remove what dead ones left. turn: the version of the item
+ * with which who started us has the turn, for the checkpoint `id`: it becomes ours; 0: take one. */
+int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool restore,
+                  uint64_t turn);
 /* Give the new state its name, in place of an earlier one, and remove those that are too many. */
 int persist_name(struct persist *p, struct save_run *run, const char *aside);
 /* Restored: remove the states of later numbers, and note which one the dictionary has. */

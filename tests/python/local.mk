@@ -29,7 +29,7 @@ EXTRA_DIST += tests/python/publish.t tests/python/test_publish.py
 EXTRA_DIST += tests/python/cloud.t tests/python/test_cloud.py
 EXTRA_DIST += tests/python/languages.t tests/python/test_languages.py tests/python/languages.c \
   tests/python/languages.cpp tests/python/languages.f90
-EXTRA_DIST += tests/python/persist.t tests/python/test_persist.py tests/python/window_states.py
+EXTRA_DIST += tests/python/persist.t tests/python/test_persist.py tests/python/window_states.py tests/python/window_advance.py
 EXTRA_DIST += tests/python/readme.t tests/python/test_readme.py
 EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hosts.py
 EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/test_dragon_processes.py \

@@ -23,6 +23,10 @@ from harness import Dictionary, python
 COMMAND = os.environ["DDICT_TEST_COMMAND"]
 
 
+def command(d, *words):
+    return subprocess.run([COMMAND, *words], env={**os.environ, "DDICT_NAME": d.name}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+
+
 class PersistTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -236,6 +240,186 @@ class Checkpoints(PersistTest):
         self.assertEqual(self.listed(), ["0", "2", "3"])
         with open(os.path.join(self.folder, "2", "manifest.json")) as f:
             self.assertEqual(json.load(f)["items"], 4)
+
+
+class Advances(PersistTest):
+    """Several processes that retire checkpoints at once, and savers and starters of savers that are killed"""
+
+    COMMAND_LOG = textwrap.dedent("""\
+        #!/bin/bash
+        # SPDX-License-Identifier: Apache-2.0
+        "$COMMAND" "$@"
+        rc=$?
+        echo "$* code $rc" >>"$LOG"
+        exit $rc
+    """)
+
+    def setUp(self):
+        super().setUp()
+        base = os.path.dirname(os.path.dirname(self.folder))
+        self.log, self.meeting, wrapper = (os.path.join(base, name) for name in ("log", "meeting", "wrapper"))
+        os.mkdir(self.meeting)
+        with open(wrapper, "w") as f:
+            f.write(self.COMMAND_LOG)
+        os.chmod(wrapper, 0o755)
+        self.environment = {"DDICT_COMMAND": wrapper, "COMMAND": COMMAND, "LOG": self.log}
+
+    def up(self, words, **more):
+        it = Dictionary(mem=256 << 20, more=["--working-set", "2", "--persist", self.folder + words], **more)
+        self.addCleanup(self.end, it)
+        return it
+
+    def start(self, it, name, start, end, others=(), node=0):
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "window_advance.py")
+        meeting = [self.meeting, *others] if others else []
+        process = subprocess.Popen([sys.executable, program, name, str(start), str(end), *meeting], env={**os.environ, **self.environment, **it.environment(node)}, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def saved(self):
+        """How often each state was saved; 141: nobody was there any more to be told"""
+        with open(self.log) as f:
+            lines = [line.split() for line in f]
+        ids = [int(word.split("=")[1]) for line in lines for word in line if word.startswith("--persist=") and line[-1] in ("0", "141")]
+        return {i: ids.count(i) for i in ids}
+
+    def savers(self, it):
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    words = f.read().split(b"\0")
+            except OSError:
+                continue
+            if it.name.encode() in words and any(word.startswith(b"--turn") for word in words) and b"wrapper" not in words[1]:
+                found.append(int(pid))
+        return found
+
+    def stopped_saver(self, it, id):
+        """The saver of that state, stopped when it has written a part"""
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if os.path.isdir(self.folder) and any(name.startswith(f"{id}.part-") and os.listdir(os.path.join(self.folder, name)) for name in self.listed()):
+                savers = self.savers(it)
+                for pid in savers:
+                    os.kill(pid, signal.SIGSTOP)
+                if savers and any(name.startswith(f"{id}.part-") for name in self.listed()):
+                    self.assertEqual(len(savers), 1)
+                    return savers[0]
+        self.fail("no saver was seen")
+
+    def check(self, id, names):
+        """State id has what all had put at that checkpoint, and nothing of later ones"""
+        with Dictionary(mem=256 << 20) as other, other.attach() as there:
+            ddict.restore(os.path.join(self.folder, str(id)), d=there)
+            self.assertEqual({name: there[name] for name in names}, dict.fromkeys(names, id))
+            for name in names:
+                self.assertEqual(there[f"{name}/{id}"], bytes([id]) * (1 << 20))
+                self.assertNotIn(f"{name}/{id + 1}", there)
+
+    def test_several_on_two_nodes(self):
+        it = self.up(",freq=2,count=3", nodes=2)
+        names = [f"p{i}" for i in range(5)]
+        with it.attach() as d:
+            listed, over = [], threading.Event()
+
+            def watch():
+                while not over.is_set():
+                    listed.extend(self.looked_at(d))
+            watcher = threading.Thread(target=watch)
+            watcher.start()
+            programs = [self.start(it, name, 0, 13, names, i % 2) for i, name in enumerate(names)]
+            for program in programs:
+                self.assertEqual(program.wait(120), 0)
+            over.set()
+            watcher.join()
+            self.assertFalse([what for what in listed if what])
+            self.assertEqual(d.persisted_ids(), [6, 8, 10])
+        self.assertEqual(self.saved(), dict.fromkeys((0, 2, 4, 6, 8, 10), 1))
+        self.assertEqual(self.listed(), ["10", "6", "8"])
+        for id in (6, 8, 10):
+            self.check(id, names)
+
+    def looked_at(self, d):
+        """What is wrong with the states that are listed; one that has gone meanwhile is not"""
+        wrong = []
+        for id in d.persisted_ids():
+            folder = os.path.join(self.folder, str(id))
+            try:
+                with open(os.path.join(folder, "manifest.json")) as f:
+                    parts = json.load(f)["parts"]
+                sizes = [(part["size"], os.path.getsize(os.path.join(folder, part["file"]))) for part in parts]
+            except FileNotFoundError:
+                if id in d.persisted_ids():
+                    wrong.append(f"state {id} has no part or manifest")
+                continue
+            wrong += [f"state {id}: {a} bytes are said, {b} are there" for a, b in sizes if a != b]
+        return wrong
+
+    def test_savers_that_are_killed_while_several_advance(self):
+        it = self.up(",freq=1", nodes=2)
+        names = [f"p{i}" for i in range(4)]
+        with it.attach() as d:
+            programs = [self.start(it, name, 0, 8, names, i % 2) for i, name in enumerate(names)]
+            killed = 0
+            while any(program.poll() is None for program in programs):
+                self.assertEqual(self.looked_at(d), [])
+                for pid in self.savers(it)[:1] if killed < 6 else []:
+                    time.sleep(0.02 * killed)
+                    try:
+                        os.kill(pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        continue
+                    killed += 1
+            self.assertEqual([program.wait() for program in programs], [0] * len(names))
+            self.assertEqual(killed, 6)
+            self.assertEqual(d.persisted_ids(), list(range(6)))
+        for id in range(6):
+            self.check(id, names)
+        self.assertEqual(self.listed(), [str(i) for i in range(6)])
+
+    def test_who_started_a_saver_is_killed(self):
+        it = self.up(",freq=1")
+        with it.attach() as d:
+            d["large"] = os.urandom(60 << 20)
+            first = self.start(it, "p0", 0, 3)
+            saver = self.stopped_saver(it, 0)
+            aside = self.listed()
+            first.kill()
+            first.wait()
+            second = self.start(it, "p1", 2, 3)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                second.wait(1.5)  # the saver lives, and has the turn
+            self.assertEqual((self.listed(), self.savers(it)), (aside, [saver]))
+            os.kill(saver, signal.SIGCONT)
+            self.assertEqual(second.wait(60), 0)
+            self.assertEqual(second.stdout.read(), "p1 failed 0\n")
+            self.assertEqual(d.persisted_ids(), [0])
+        self.assertEqual(self.saved(), {0: 1})
+        self.check(0, ["p0"])
+
+    def test_a_saver_whose_turn_has_gone(self):
+        it = self.up(",freq=1")
+        with it.attach() as d:
+            d["a"] = 1
+            said = command(d, "save", "--quiet", "--persist=0", "--turn=12345")
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("it is another process's turn to save", said.stderr)
+            self.assertEqual(self.listed(), [])
+
+    def test_the_saver_is_killed(self):
+        it = self.up(",freq=1")
+        with it.attach() as d:
+            d["large"] = os.urandom(60 << 20)
+            first = self.start(it, "p0", 0, 3)
+            os.kill(self.stopped_saver(it, 0), signal.SIGKILL)
+            self.assertEqual(first.wait(60), 0)
+            self.assertEqual(first.stdout.read(), "p0 failed 1\n")  # and then it did
+            self.assertEqual(d.persisted_ids(), [0])
+        self.assertEqual(self.listed(), ["0"])
+        self.check(0, ["p0"])
 
 
 class Deaths(PersistTest):
