@@ -624,11 +624,21 @@ DDICT_API void ddict_async_close(ddict_async_t *q);
  */
 DDICT_API int ddict_freeze(ddict_t *d, int timeout_ms);
 /* End the freeze. Writes are possible again on all nodes when this returns. The kept values are
- * given up; views of them stay valid, and keep their memory, until they are released. */
+ * given up; views of them stay valid, and keep their memory, until they are released. A dictionary
+ * that was started read-only (--ddict-persist=DIR,read-only) stays frozen: DDICT_EFROZEN. */
 DDICT_API int ddict_unfreeze(ddict_t *d, int timeout_ms);
 /* 1 if the dictionary is frozen (from just before ddict_freeze() returns until an unfreeze begins),
  * 0 if not, or a negative code. Asks no manager. */
 DDICT_API int ddict_is_frozen(ddict_t *d);
+/*
+ * For `ddict restore`, in a dictionary that was started read-only; elsewhere -EINVAL. From now on the
+ * handle may put and del (ddict_put(), _put_many(), _put_if(), _del()) while the dictionary is in the
+ * state in which nobody else may write, and nothing is kept of other nodes. ask: not 0: bring all
+ * managers into that state; ddict_freeze() of this handle ends it. ddict_is_frozen() gives 1 meanwhile,
+ * and ddict_freeze() of others gives 0 and leaves it. Before other threads use the handle; a forked child
+ * has not that right.
+ */
+DDICT_API int ddict_freeze_restoring(ddict_t *d, int ask, int timeout_ms);
 /*
  * Have this node's managers fetch the values of n keys from other nodes, and return at once: later
  * reads need not wait. A value that is kept here already is not fetched, one that finds no room is

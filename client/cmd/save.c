@@ -106,6 +106,9 @@ static int option_take(struct save_line *l, int c) {
     case 'x':
         l->pass = optarg;
         return 0;
+    case 'r':
+        l->restoring = true;
+        return 0;
     case 'c':
         l->checkpoint = optarg;
         return 0;
@@ -150,6 +153,7 @@ static const struct option longs[] = {CMD_LONGS,
                                       {"loaded", no_argument, NULL, 'l'},
                                       {"persist", required_argument, NULL, 'i'},
                                       {"pass", required_argument, NULL, 'x'},
+                                      {"restoring", no_argument, NULL, 'r'},
                                       {"checkpoint", required_argument, NULL, 'c'},
                                       {"turn", required_argument, NULL, 'T'},
                                       {0}};

@@ -38,6 +38,8 @@ static int workers_run(const struct save_line *l) {
         argv[k++] = "--once";
     if (l->pass)
         argv[k++] = "--pass", argv[k++] = l->pass;
+    if (save_run.restoring)
+        argv[k++] = "--restoring";
     if (save_run.window) {
         snprintf(at, sizeof at, "%llu", (unsigned long long)save_run.checkpoint);
         argv[k++] = "--checkpoint", argv[k++] = at;

@@ -33,6 +33,7 @@ struct save_line {
     uint64_t checkpoint_id;
     const char *turn; /* who started us has it (client/save/persist.h) */
     uint64_t turn_version;
+    bool restoring;   /* a worker of such a restore (save.h) */
     const char *pass; /* of a restore of a state; NULL: the last, which puts */
     const char *usage;
 };

@@ -40,6 +40,8 @@ static int work_prepare(const struct save_line *l, uint64_t *bytes) {
     int rc = ddict_get_info(save_run.d, &save_run.info);
     if (rc < 0)
         return dd_error(rc, "%s", ddict_errmsg());
+    if (l->restoring && (rc = ddict_freeze_restoring(save_run.d, 0, -1)) < 0)
+        return dd_error(rc, "%s", ddict_errmsg());
     if (l->worker &&
         (rc = save_checkpoint(&save_run, l->checkpoint ? &l->checkpoint_id : NULL)) < 0)
         return rc;

@@ -111,6 +111,8 @@ struct client_lane {
     const struct arena_view *arena; /* of the same manager */
     struct node_manager *manager;
     int broken; /* 0, or DDICT_EPROTO: the lane cannot be trusted any more */
+    /* MSGF_RESTORE: a restore sends its changes here (freeze.c); else 0 */
+    uint16_t right;
     /* atomic copy of lane.cq.pos for those that spin without the lock */
     uint64_t taken;
     uint64_t next_id;

@@ -2,33 +2,75 @@
 /* freeze.c - make the dictionary read-only, and prefetch values into the node cache meanwhile. */
 #include "cached_read.h"
 #include "request.h"
+#include <base/persist_text.h>
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int freeze_ask(ddict_t *d, bool frozen, int timeout_ms) {
+static int freeze_ask(struct session *s, enum freeze_want want, int timeout_ms) {
+    struct outgoing out = {.head = {.type = MSG_FREEZE, .aux = want, .manager = s->local[0].id}};
+    struct request r = {.sink = SINK_NONE};
+    int rc = request_call(s, &s->local[0], &out, &r, timeout_ms);
+    return rc < 0 ? rc : 0;
+}
+
+/* A dictionary that only reads states on disk: it is frozen by its starter, and for good (SAVE 4). */
+static bool is_read_only(const struct session *s, struct persist_text *p) {
+    const char *text = s->status_page->persist;
+    return *text != 0 && persist_text_parse(text, p) == 0 && p->read_only;
+}
+
+static unsigned state_of(const struct session *s) {
+    return FREEZE_STATE(__atomic_load_n(&s->local[0].arena.header->freeze, __ATOMIC_ACQUIRE));
+}
+
+int ddict_freeze(ddict_t *d, int timeout_ms) {
+    struct persist_text p;
     struct session *s;
     int rc = session_enter(d, &s, timeout_ms);
     if (rc < 0)
         return rc;
-    struct outgoing out = {.head = {.type = MSG_FREEZE, .aux = frozen, .manager = s->local[0].id}};
-    struct request r = {.sink = SINK_NONE};
-    rc = request_call(s, &s->local[0], &out, &r, timeout_ms);
-    return rc < 0 ? rc : 0;
+    /* a restore that is under way freezes it at its end, and must not be stopped by this */
+    if (state_of(s) == FREEZE_RESTORING && s->local[0].lane.right == 0 && is_read_only(s, &p))
+        return 0;
+    return freeze_ask(s, WANT_FROZEN, timeout_ms);
 }
 
-int ddict_freeze(ddict_t *d, int timeout_ms) {
-    return freeze_ask(d, true, timeout_ms);
-}
 int ddict_unfreeze(ddict_t *d, int timeout_ms) {
-    return freeze_ask(d, false, timeout_ms);
+    struct persist_text p;
+    struct session *s;
+    int rc = session_enter(d, &s, timeout_ms);
+    if (rc < 0)
+        return rc;
+    if (is_read_only(s, &p))
+        return dd_error(DDICT_EFROZEN,
+                        "the dictionary only reads the states in %.*s (read-only), so it stays "
+                        "frozen; a restore or advance gives it another state",
+                        (int)p.dir_len, s->status_page->persist);
+    return freeze_ask(s, WANT_OPEN, timeout_ms);
+}
+
+int ddict_freeze_restoring(ddict_t *d, int ask, int timeout_ms) {
+    struct persist_text p;
+    struct session *s;
+    int rc = session_enter(d, &s, timeout_ms);
+    if (rc < 0)
+        return rc;
+    if (!is_read_only(s, &p))
+        return dd_error(-EINVAL, "the dictionary is not read-only: whoever restores may put");
+    for (unsigned i = 0; i < s->nlocal; i++)
+        s->local[i].lane.right = MSGF_RESTORE;
+    return ask ? freeze_ask(s, WANT_RESTORING, timeout_ms) : 0;
 }
 
 int ddict_is_frozen(ddict_t *d) {
     struct session *s;
     int rc = session_enter(d, &s, -1);
-    return rc < 0 ? rc : session_cache(s, 0) != NULL;
+    if (rc < 0)
+        return rc;
+    unsigned state = state_of(s);
+    return state == FREEZE_FROZEN || state == FREEZE_RESTORING;
 }
 
 /* --- prefetch --- */

@@ -271,6 +271,8 @@ static int push_header(struct client_lane *p, struct outgoing *out, struct reque
     }
     out->head.len = len;
     out->head.id = p->next_id++;
+    if (out->head.type == MSG_PUT || out->head.type == MSG_DEL)
+        out->head.flags |= p->right;
     if (!whole)
         out->head.flags |= MSGF_STREAM;
     uint8_t *payload = (uint8_t *)m + MSG_HEADER;

@@ -65,6 +65,13 @@ static int turn_wait(struct save_run *run, uint64_t version, struct deadline *d,
     return rc < 0 && rc != -ETIMEDOUT ? client_error(rc) : 0;
 }
 
+/* Of a dictionary that is read-only: nobody but us and our workers may write. */
+static int restoring_begin(struct save_run *run) {
+    run->restoring = true;
+    int rc = ddict_freeze_restoring(run->d, 1, -1);
+    return rc < 0 ? client_error(rc) : 0;
+}
+
 /* The put of the turn was refused. 1: go on without a turn; 0: try again. */
 static int turn_refused(const struct persist *p, struct save_run *run, int code) {
     if (code == DDICT_ECHANGED)
@@ -75,8 +82,7 @@ static int turn_refused(const struct persist *p, struct save_run *run, int code)
         return 1; /* frozen by its user: nobody can take a turn, and nobody restores */
     if (!p->is.read_only)
         return dd_error(code, "the dictionary is frozen: unfreeze it before a restore");
-    int rc = ddict_unfreeze(run->d, -1);
-    return rc < 0 ? client_error(rc) : 0;
+    return restoring_begin(run);
 }
 
 static int turn_take(struct persist *p, struct save_run *run) {
@@ -216,6 +222,9 @@ int persist_begin(struct persist *p, struct save_run *run, uint64_t id, bool res
                         p->is.dir);
     rc = restore ? 0 : dir_make(p->is.dir);
     rc = rc < 0 ? rc : turn != 0 ? turn_take_over(p, run, turn) : turn_take(p, run);
+    /* again: who had the turn before may have frozen it since */
+    if (rc == 0 && p->version != 0 && p->is.read_only)
+        rc = restoring_begin(run);
     if (rc == 0 && p->version != 0 && !p->is.read_only)
         asides_remove(p);
     return rc;

@@ -51,6 +51,7 @@ struct save_run {
     bool keep;       /* restore: leave keys that are there as they are */
     bool no_pickles; /* restore: leave pickles out */
     bool verify;     /* restore: only read and check */
+    bool restoring;  /* of a dictionary that is read-only: nobody but the restore may write */
     /* the dictionary has a working set; the checkpoint that is saved, or at which is put */
     bool window;
     uint64_t checkpoint;

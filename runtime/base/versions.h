@@ -7,7 +7,7 @@
 #ifndef DDICT_BASE_VERSIONS_H
 #define DDICT_BASE_VERSIONS_H
 
-#define PROTOCOL_VERSION 17u /* doc/PROTOCOL.md */
-#define LAYOUT_VERSION   10u /* doc/LAYOUT.md */
+#define PROTOCOL_VERSION 18u /* doc/PROTOCOL.md */
+#define LAYOUT_VERSION   11u /* doc/LAYOUT.md */
 
 #endif

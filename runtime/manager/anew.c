@@ -130,7 +130,8 @@ static void hold_run(struct manager *m, struct hold *h) {
         return;
     }
     pending_answers(&h->pending);
-    if (m->shut && (req.type == MSG_POP || req.type == MSG_DEL)) /* of a PUT it is asked there */
+    /* of a PUT it is asked there */
+    if (m->shut && (req.type == MSG_POP || req.type == MSG_DEL) && !request_is_restore(m, &req))
         freeze_refuse(a, &req);
     else
         m->up->run(a, &req, h->key, h->hash, &h->ref, h->began);

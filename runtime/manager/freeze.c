@@ -46,6 +46,7 @@ int freeze_init(struct manager *m) {
     /* A manager before this one on the same arena left its state there. */
     m->shut = FREEZE_STATE(was) != FREEZE_OPEN;
     m->frozen = FREEZE_STATE(was) == FREEZE_FROZEN ? FREEZE_EPOCH(was) : 0;
+    m->restoring = FREEZE_STATE(was) == FREEZE_RESTORING;
     return 0;
 }
 
@@ -65,6 +66,10 @@ void freeze_free(struct manager *m) {
 /* --- what clients ask --- */
 void freeze_ask(struct requester *a, const struct msg *req) {
     struct freeze *f = a->m->freeze;
+    if (req->aux > WANT_RESTORING) {
+        requester_reply(a, req, DDICT_EPROTO, "no such state of a dictionary");
+        return;
+    }
     struct freeze_ask *q = malloc(sizeof *q);
     if (!q) {
         requester_reply(a, req, -ENOMEM, NULL);
@@ -73,7 +78,7 @@ void freeze_ask(struct requester *a, const struct msg *req) {
     *q = (struct freeze_ask){.next = f->asks, .requester = a, .req = *req, .id = ++f->next_id};
     q->entry = requester_enter(a, req, "", NULL, 0);
     f->asks = q;
-    struct sup_msg s = {.type = SUP_FREEZE_ASK, .id = q->id, .status = req->aux != 0};
+    struct sup_msg s = {.type = SUP_FREEZE_ASK, .id = q->id, .status = (int32_t)req->aux};
     manager_tell(a->m, &s);
 }
 
@@ -165,6 +170,7 @@ void freeze_take(struct manager *m, const struct sup_msg *s) {
     f->epoch = s->id;
     m->shut = s->status != FREEZE_OPEN;
     m->frozen = s->status == FREEZE_FROZEN ? f->epoch : 0;
+    m->restoring = s->status == FREEZE_RESTORING;
     store_freeze(m->store, f->epoch, (enum freeze_state)s->status);
     if (s->status != FREEZE_CLOSED) {
         state_tell(m, (enum freeze_state)s->status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* freeze.h - the states OPEN, CLOSED, FROZEN of a manager (PROTOCOL 9). */
+/* freeze.h - the states OPEN, CLOSED, FROZEN, RESTORING of a manager (PROTOCOL 9). */
 #ifndef DDICT_MANAGER_FREEZE_H
 #define DDICT_MANAGER_FREEZE_H
 

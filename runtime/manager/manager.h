@@ -251,6 +251,7 @@ struct manager {
     struct timer late;        /* ends forwards whose time is over */
     struct freeze *freeze;
     bool shut;                /* writes are refused: not OPEN */
+    bool restoring;           /* but for those of a restore: RESTORING */
     uint64_t frozen;          /* epoch while FROZEN, else 0 */
     unsigned puts_open;       /* streamed puts that have not ended, but for those of a refill */
     struct put_in *puts_kept; /* those of proxies whose connections have ended */

@@ -88,6 +88,10 @@ static inline bool request_is_refill(const struct manager *m, const struct msg *
     unsigned all = MSGF_REFILL | MSGF_LOADED | MSGF_NEW;
     return m->setup->refill && (req->flags & all) == all;
 }
+/* A change of a restore, while nobody else may write (PROTOCOL 9). */
+static inline bool request_is_restore(const struct manager *m, const struct msg *req) {
+    return m->restoring && req->flags & MSGF_RESTORE;
+}
 static inline void requester_send_placed(struct requester *a, const struct msg *r, uint64_t off) {
     a->ops->send_placed(a, r, off);
 }

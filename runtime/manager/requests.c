@@ -135,7 +135,8 @@ static bool rule_stops(struct requester *a, const struct msg *req, struct store_
 void request_commit(struct requester *a, const struct msg *req, struct store_ref *ref,
                     uint64_t began) {
     struct manager *m = a->m;
-    if (freeze_refuses_end(m) && !flight_is_own(m, req) && !request_is_refill(m, req)) {
+    if (freeze_refuses_end(m) && !flight_is_own(m, req) && !request_is_refill(m, req) &&
+        !request_is_restore(m, req)) {
         freeze_refuse(a, req);
         request_given_up(a, req, ref);
         return;
@@ -716,6 +717,8 @@ int request_take(struct requester *a, const struct msg *m, const uint8_t *payloa
     if (mg->shut && row->writes && !mg->resumed && !put_in_is_kept(a, m)) {
         if (request_is_refill(mg, m))
             return freeze_keeps_out(mg) ? TAKE_LATER : row->take(a, &q);
+        if (request_is_restore(mg, m))
+            return row->take(a, &q);
         int e = put_refused(a, m);
         if (e >= 0)
             freeze_refuse(a, m);

@@ -95,7 +95,8 @@ _Static_assert(sizeof(struct operation) == 64, "layout version must change with 
 enum freeze_state {
     FREEZE_OPEN = 0 /* writes */,
     FREEZE_CLOSED = 1 /* neither writes nor caching */,
-    FREEZE_FROZEN = 2 /* caching */
+    FREEZE_FROZEN = 2 /* caching */,
+    FREEZE_RESTORING = 3 /* nobody but a restore writes; no caching */
 };
 #define FREEZE_MAKE(epoch, state) ((uint64_t)(epoch) << 2 | (uint64_t)(state))
 #define FREEZE_STATE(w)           ((unsigned)((w)&3))

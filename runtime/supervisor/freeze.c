@@ -41,7 +41,7 @@ struct freezes {
     struct freeze_word go;
     struct asks ours; /* of our managers, sent to who decides and not answered */
     /* who decides */
-    /* OPEN or FROZEN: the state that all managers are in, and the one that is wanted */
+    /* OPEN, FROZEN or RESTORING: the state that all managers are in, and the one that is wanted */
     enum freeze_state now, goal;
     bool moving;
     uint64_t epoch;
@@ -178,8 +178,12 @@ static void node_arrived(struct supervisor *s, uint32_t node, enum freeze_state 
     }
     f->moving = false;
     f->now = f->goal;
-    record_freeze(s, f->now == FREEZE_FROZEN, f->epoch);
-    log_info("%s, epoch %llu", f->now == FREEZE_FROZEN ? "frozen" : "not frozen any more",
+    if (f->now != FREEZE_RESTORING)
+        record_freeze(s, f->now == FREEZE_FROZEN, f->epoch);
+    log_info("%s, epoch %llu",
+             f->now == FREEZE_FROZEN      ? "frozen"
+             : f->now == FREEZE_RESTORING ? "only a restore may write"
+                                          : "not frozen any more",
              (unsigned long long)f->epoch);
     asks_next(s);
 }
@@ -198,7 +202,7 @@ static void asks_next(struct supervisor *s) {
         if (w.state != f->now) {
             f->moving = true;
             f->goal = (enum freeze_state)w.state;
-            if (f->goal == FREEZE_FROZEN)
+            if (f->goal != FREEZE_OPEN)
                 f->epoch++;
             all_nodes_go(s, FREEZE_CLOSED);
             return;
@@ -222,7 +226,7 @@ static void ask_add(struct supervisor *s, const struct freeze_word *w) {
 
 /* --- another node decided before --- */
 
-/* Of one epoch: to FROZEN, FROZEN, to OPEN, OPEN. */
+/* Of one epoch: to FROZEN, FROZEN, or to RESTORING, RESTORING; then to OPEN, OPEN. */
 static unsigned rank_of(const struct freeze_word *w) {
     return (w->goal == FREEZE_OPEN ? 2 : 0) + (w->state == w->goal);
 }
@@ -310,7 +314,9 @@ void freezes_manager_message(struct local_manager *mgr, const struct sup_msg *m)
         struct freeze_word w = {.what = FREEZE_ASK,
                                 .manager = mgr->id,
                                 .id = m->id,
-                                .state = m->status ? FREEZE_FROZEN : FREEZE_OPEN};
+                                .state = m->status == WANT_OPEN     ? FREEZE_OPEN
+                                         : m->status == WANT_FROZEN ? FREEZE_FROZEN
+                                                                    : FREEZE_RESTORING};
         if (survives_nodes(s) && !asks_put(&f->ours, &w)) {
             w.refused = 1;
             manager_answer(s, &w);
@@ -328,7 +334,7 @@ int freezes_hear(struct supervisor *s, uint32_t node, bool from_parent, const vo
     if (len != sizeof w)
         return DDICT_EPROTO;
     memcpy(&w, payload, sizeof w);
-    if (w.state > FREEZE_FROZEN || w.goal > FREEZE_FROZEN || w.manager >= s->managers)
+    if (w.state > FREEZE_RESTORING || w.goal > FREEZE_RESTORING || w.manager >= s->managers)
         return DDICT_EPROTO;
     if (from_parent && w.what == FREEZE_GO)
         node_go(s, &w);

@@ -76,6 +76,9 @@ enum msg_type {
     MSG_TYPE_N
 };
 
+/* aux of FREEZE, and status of SUP_FREEZE_ASK: the state that is wanted (PROTOCOL 9) */
+enum freeze_want { WANT_OPEN = 0, WANT_FROZEN = 1, WANT_RESTORING = 2 };
+
 enum msg_flag {
     /* as DDICT_NEW, DDICT_EXISTING, DDICT_WAIT. NEW of SYNC: all is copied; what the backup has is of
      * no use */
@@ -96,8 +99,9 @@ enum msg_flag {
     MSGF_REMOTE = 1024,
     /* between managers: the requester has asked before, with this id, over a connection that ended */
     MSGF_AGAIN = 2048,
-    MSGF_LOADED = 4096, /* PUT, DEL: of a value that can be read again, as DDICT_LOADED */
-    MSGF_REFILL = 8192  /* PUT: it is read again, as DDICT_REFILL */
+    MSGF_LOADED = 4096,  /* PUT, DEL: of a value that can be read again, as DDICT_LOADED */
+    MSGF_REFILL = 8192,  /* PUT: it is read again, as DDICT_REFILL */
+    MSGF_RESTORE = 16384 /* PUT, DEL: of a restore, also while RESTORING (PROTOCOL 9) */
 };
 
 /*

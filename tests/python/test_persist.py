@@ -569,6 +569,65 @@ class ReadOnly(PersistTest):
         d.restore(1)
         self.assertEqual(dict(d), {"a": 1})
 
+    def test_nobody_unfreezes_it(self):
+        self.states(2, 4)
+        d = self.up()
+        for _ in range(2):
+            self.refused(d, "only reads the states in .*, so it stays frozen", d.unfreeze, error=ddict.FrozenError)
+            said = command(d, "unfreeze")
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("(read-only), so it stays frozen", said.stderr)
+            d.freeze()  # it is
+            self.assertTrue(d.is_frozen)
+            self.refused(d, "frozen", d.__setitem__, "a", 1, error=ddict.FrozenError)
+            d.advance()
+
+    def test_nobody_writes_during_a_restore(self):
+        with Dictionary(mem=64 << 20, more=["--persist", self.folder]) as it, it.attach() as d:
+            d.update({f"k{i}": i for i in range(5000)})
+            d.persist(1)
+        it = self.dictionary(",read-only", nodes=2)
+        d, other = it.attach(), it.attach(node=1)
+        self.addCleanup(d.detach)
+        self.addCleanup(other.detach)
+        self.assertEqual(command(d, "restore", "--loaded").returncode, 0)  # as its starter does
+        d.restore(1)
+        restore = self.stopped_within(d)
+        for handle in (d, other):
+            calls = [lambda: handle.update(a=1), lambda: handle.__setitem__("a", 1), handle.clear, lambda: handle.setdefault("a", 1), lambda: handle.add("n")]
+            there = next(iter(handle), None)
+            if there is not None:
+                calls.append(lambda: handle.pop(there))
+            for call in calls:
+                self.refused(handle, "frozen", call, error=ddict.FrozenError)
+            self.refused(handle, "stays frozen", handle.unfreeze, error=ddict.FrozenError)
+            handle.freeze()  # changes nothing
+            self.assertTrue(handle.is_frozen)
+            self.assertEqual(command(handle, "put", "a", "1").returncode, 1)
+        restore.send_signal(signal.SIGCONT)
+        self.assertEqual(restore.wait(60), 0)
+        self.assertEqual(dict(d), {f"k{i}": i for i in range(5000)})
+        restore = self.stopped_within(d)
+        restore.kill()
+        restore.wait()
+        self.refused(d, "frozen", d.__setitem__, "a", 1, error=ddict.FrozenError)
+        other.restore(1)
+        self.assertEqual(len(d), 5000)
+        self.refused(d, "frozen", d.__setitem__, "a", 1, error=ddict.FrozenError)
+
+    def stopped_within(self, d):
+        """A restore that is stopped when it has removed some keys, and has not put all again"""
+        for _ in range(50):
+            restore = subprocess.Popen([COMMAND, "restore", "--quiet", "--persist=1"], env={**os.environ, "DDICT_NAME": d.name})
+            while restore.poll() is None and len(d) == 5000:
+                pass
+            restore.send_signal(signal.SIGSTOP)
+            if restore.poll() is None and len(d) < 5000:
+                return restore
+            restore.send_signal(signal.SIGCONT)
+            self.assertEqual(restore.wait(60), 0)
+        self.fail("no restore was seen")
+
     def test_options(self):
         self.refused(None, "restore_from goes with persist", lambda: ddict.up(restore_from=3), error=TypeError)
         self.refused(None, "go with persist", lambda: ddict.up(persist_count=3), error=TypeError)

@@ -30,7 +30,7 @@ same() {
 width() { ! grep -nE '^.{81,}' <<<"$2" || fail "$1 --help has lines of more than 80 columns"; }
 
 # Options that a program has for itself, not for users.
-inner='--worker|--at|--pass|--turn|--report|--once|--stage|--after-load|--loaded|--until-end'
+inner='--worker|--at|--pass|--turn|--report|--once|--stage|--after-load|--loaded|--until-end|--restoring'
 verbs=$(./ddict --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p')
 [ "$(wc -w <<<"$verbs")" -gt 15 ] || fail "ddict --help has only these verbs: $verbs"
 width ddict "$(./ddict --help)"

@@ -14,6 +14,7 @@ static struct supervisor s;
 static struct local_manager process[2];
 static unsigned told[2];
 static int state[2];
+static unsigned recorded;
 
 /* --- what it uses --- */
 void manager_send(struct local_manager *mgr, const struct sup_msg *m, const int *fds, int nfds) {
@@ -32,10 +33,18 @@ bool coordinator_is_lost(const struct supervisor *sup, uint32_t node) {
     return false;
 }
 void record_freeze(struct supervisor *sup, bool frozen, uint64_t epoch) {
+    recorded++;
 }
 
+static void answer_in(unsigned i, uint64_t epoch) {
+    struct sup_msg m = {.type = SUP_FREEZE_AT, .id = epoch, .status = state[i]};
+    freezes_manager_message(&process[i], &m);
+}
 static void answer(unsigned i) {
-    struct sup_msg m = {.type = SUP_FREEZE_AT, .id = 1, .status = state[i]};
+    answer_in(i, 1);
+}
+static void ask(unsigned i, int want) {
+    struct sup_msg m = {.type = SUP_FREEZE_ASK, .id = 2, .status = want};
     freezes_manager_message(&process[i], &m);
 }
 
@@ -84,5 +93,31 @@ START_TEST(a_shadow_of_later_that_died_before_it_was_frozen_is_told_again) {
 }
 END_TEST
 
+START_TEST(a_restore_is_a_state_of_an_epoch_of_its_own) {
+    answer(0);
+    answer(0);
+    recorded = 0;
+    ask(0, WANT_RESTORING);
+    ck_assert_int_eq(state[0], FREEZE_CLOSED);
+    answer_in(0, 1); /* of the epoch before: it is awaited still */
+    ck_assert_int_eq(state[0], FREEZE_CLOSED);
+    answer_in(0, 2);
+    ck_assert_int_eq(state[0], FREEZE_RESTORING);
+    answer_in(0, 2);
+    ask(0, WANT_RESTORING); /* it is */
+    ck_assert_int_eq(state[0], 0);
+    ck_assert_uint_eq(recorded, 0);
+    ask(0, WANT_FROZEN);
+    answer_in(0, 3);
+    ck_assert_int_eq(state[0], FREEZE_FROZEN);
+    answer_in(0, 3);
+    ask(0, WANT_OPEN);
+    ck_assert_int_eq(state[0], FREEZE_CLOSED);
+    answer_in(0, 3);
+    ck_assert_int_eq(state[0], FREEZE_OPEN);
+}
+END_TEST
+
 UNIT_MAIN_WITH("supervisor_freeze", before, after, who_has_not_answered_is_told_again,
-               a_shadow_of_later_that_died_before_it_was_frozen_is_told_again)
+               a_shadow_of_later_that_died_before_it_was_frozen_is_told_again,
+               a_restore_is_a_state_of_an_epoch_of_its_own)

@@ -34,6 +34,14 @@ START_TEST(well_formed_messages_of_every_type_pass) {
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_HOLD, .aux = 1, .manager = 7}), 0);
     ck_assert_int_eq(check((struct msg){.len = 64, .type = MSG_FREEZE, .aux = 1}), 0);
     ck_assert_int_eq(check((struct msg){.len = 65, .type = MSG_FREEZE}), DDICT_EPROTO);
+    for (unsigned t = MSG_PUT; t <= MSG_CLEAR; t++) {
+        bool changes = t == MSG_PUT || t == MSG_DEL;
+        ck_assert_int_eq(check((struct msg){.len = t == MSG_CLEAR ? 64 : 65,
+                                            .type = (uint16_t)t,
+                                            .key_len = t != MSG_CLEAR,
+                                            .flags = MSGF_RESTORE}),
+                         changes ? 0 : DDICT_EPROTO);
+    }
     ck_assert_int_eq(check((struct msg){.len = 100, .type = MSG_PREFETCH}), 0);
     ck_assert_int_eq(
         check((struct msg){
