@@ -9,6 +9,7 @@ dist_man_MANS += doc/man/ddict-add.1 doc/man/ddict-append.1 doc/man/ddict-bench.
   doc/man/ddict-rm.1 doc/man/ddict-run.1 doc/man/ddict-runtime.1 doc/man/ddict-save.1 \
   doc/man/ddict-socket.1 doc/man/ddict-stats.1 doc/man/ddict-up.1 doc/man/ddict-watch.1
 dist_man_MANS += doc/man/ddict-copy.1
+dist_man_MANS += doc/man/ddict-states.1
 dist_man_MANS += doc/man/ddict_alive.3 doc/man/ddict_add.3 doc/man/ddict_async.3 \
   doc/man/ddict_attach.3 doc/man/ddict_up.3 doc/man/ddict_checkpoint.3 doc/man/ddict_del.3 \
   doc/man/ddict_freeze.3 doc/man/ddict_get.3 doc/man/ddict_iter_open.3 doc/man/ddict_key_str.3 \

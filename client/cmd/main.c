@@ -33,6 +33,7 @@ static const struct verb {
     {"load", cmd_load, "put archives, folders and files into the dictionary"},
     {"save", cmd_save, "write the dictionary to disk"},
     {"restore", cmd_restore, "put what was saved into a dictionary"},
+    {"states", cmd_states, "list the states of a dictionary on disk"},
     {"copy", cmd_copy, "put the content of a dictionary into others"},
     {"ls", cmd_ls, "list keys, or the data sets that were loaded"},
     {"get", cmd_get, "print a value"},

@@ -8,6 +8,7 @@
 
 int cmd_apply(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
+int cmd_states(int argc, char **argv);
 int cmd_ls(int argc, char **argv);
 int cmd_get(int argc, char **argv);
 int cmd_put(int argc, char **argv);

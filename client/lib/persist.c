@@ -6,11 +6,9 @@
 #include "program.h"
 #include "up.h"
 #include <base/defaults.h>
+#include <base/persist_ids.h>
 #include <base/persist_text.h>
-#include <base/size.h>
-#include <base/vec.h>
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -47,48 +45,12 @@ int ddict_get_persistence(ddict_t *d, struct ddict_persistence *out) {
 
 /* --- the states that are there --- */
 
-/* A folder that has its name is whole; saves under way, and what dead ones left, have others. */
-static bool id_take(const char *dir, const char *name, uint64_t *id) {
-    char path[4352], again[24];
-    if (count_parse(name, 0, INT64_MAX, id) < 0)
-        return false;
-    snprintf(again, sizeof again, "%" PRIu64, *id);
-    snprintf(path, sizeof path, "%s/%s/manifest.json", dir, name);
-    return strcmp(again, name) == 0 && access(path, F_OK) == 0;
-}
-
-static int id_compare(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static ssize_t ids_read(const char *dir, uint64_t **out) {
-    uint64_t *ids = NULL;
-    size_t n = 0, cap = 0;
-    DIR *folder = opendir(dir);
-    if (!folder && errno != ENOENT)
-        return dd_error(-errno, "cannot read %s: %s", dir, strerror(errno));
-    int rc = VEC_ROOM(&ids, &cap, 1, 16);
-    for (struct dirent *e; rc == 0 && folder && (e = readdir(folder));)
-        if (id_take(dir, e->d_name, &ids[n]))
-            rc = VEC_ROOM(&ids, &cap, ++n + 1, 16);
-    if (folder)
-        closedir(folder);
-    if (rc < 0) {
-        free(ids);
-        return dd_error(-ENOMEM, "out of memory");
-    }
-    qsort(ids, n, sizeof *ids, id_compare);
-    *out = ids;
-    return (ssize_t)n;
-}
-
 ssize_t ddict_persisted_ids(ddict_t *d, uint64_t **ids, int timeout_ms) {
     struct ddict_persistence p;
     (void)timeout_ms; /* nobody is asked */
     *ids = NULL;
     int rc = ddict_get_persistence(d, &p);
-    return rc < 0 ? rc : ids_read(p.dir, ids);
+    return rc < 0 ? rc : persist_ids_read(p.dir, ids);
 }
 
 /* "1, 2, 5", or the last ones. */
@@ -254,10 +216,10 @@ int ddict_restore_begin(ddict_t *d, uint64_t id, ddict_state_t **out) {
     uint64_t *ids;
     *out = NULL;
     int rc = ddict_get_persistence(d, &p);
-    ssize_t n = rc < 0 ? rc : ids_read(p.dir, &ids);
+    ssize_t n = rc < 0 ? rc : persist_ids_read(p.dir, &ids);
     if (n < 0)
         return (int)n;
-    if (!bsearch(&id, ids, (size_t)n, sizeof *ids, id_compare))
+    if (!bsearch(&id, ids, (size_t)n, sizeof *ids, persist_ids_compare))
         rc = id_missing(&p, id, ids, (size_t)n);
     free(ids);
     return rc < 0 ? rc : command_begin(d, "restore", id, 0, out);
@@ -412,7 +374,7 @@ static int next_find(ddict_t *d, uint64_t *next, int timeout_ms) {
                       "--ddict-persist=DIR,read-only",
                       p.dir);
     rc = rc < 0 ? rc : at_read(d, &at, timeout_ms);
-    ssize_t n = rc < 0 ? rc : ids_read(p.dir, &ids), i = 0;
+    ssize_t n = rc < 0 ? rc : persist_ids_read(p.dir, &ids), i = 0;
     if (n < 0)
         return (int)n;
     while (i < n && at >= 0 && ids[i] <= (uint64_t)at)

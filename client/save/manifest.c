@@ -424,3 +424,43 @@ int manifest_read(struct save_run *run, uint64_t *items, uint64_t *bytes) {
     }
     return 0;
 }
+
+/* The parts as they are on disk. Their content is not read. */
+static int parts_about(const struct save_run *run, struct manifest_about *about) {
+    char path[PATH_CAP];
+    struct stat st;
+    const json_t *part;
+    size_t i;
+    json_array_foreach(run->parts, i, part) {
+        json_int_t size = json_integer_value(json_object_get(part, "size"));
+        snprintf(path, sizeof path, "%s/%s", run->folder,
+                 json_string_value(json_object_get(part, "file")));
+        if (stat(path, &st) < 0)
+            return io_error("read", path);
+        if (st.st_size != (off_t)size)
+            return dd_error(-EBADMSG, "%s is damaged: it has %lld bytes, and had %lld", path,
+                            (long long)st.st_size, (long long)size);
+        about->size += (uint64_t)size;
+    }
+    return 0;
+}
+
+int manifest_about(const char *folder, struct manifest_about *about) {
+    struct save_run run = {.folder = folder};
+    char path[PATH_CAP];
+    memset(about, 0, sizeof *about);
+    int rc = manifest_read(&run, &about->items, &about->bytes);
+    if (rc == 0)
+        rc = parts_about(&run, about);
+    snprintf(path, sizeof path, "%s/manifest.json", folder);
+    json_t *o = rc == 0 ? json_read(path) : NULL;
+    if (rc == 0 && !o)
+        rc = -EBADMSG;
+    about->saved = json_integer_value(json_object_get(o, "saved"));
+    about->nodes = (unsigned)json_integer_value(json_object_get(o, "nodes"));
+    about->managers = (unsigned)json_integer_value(json_object_get(o, "managers"));
+    about->lost = run.lost;
+    json_decref(o);
+    json_decref(run.parts);
+    return rc;
+}

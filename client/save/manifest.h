@@ -23,6 +23,15 @@ int manifest_foreign(const char *folder);
 /* Read the manifest of run->folder, a saved folder or file, into run->parts and run->id, and its
  * sums into *items and *bytes. */
 int manifest_read(struct save_run *run, uint64_t *items, uint64_t *bytes);
+/* What a manifest says of itself. */
+struct manifest_about {
+    int64_t saved;               /* seconds since 1970; 0: it does not say */
+    uint64_t items, bytes, size; /* size: of its parts, on disk */
+    unsigned nodes, managers;
+    bool lost;
+};
+/* Of a saved folder. Negative also where a part is not there, or has another size than it had. */
+int manifest_about(const char *folder, struct manifest_about *about);
 int folder_sync(const char *path);    /* so that the names in it are on disk */
 void folder_remove(const char *path); /* of a save that failed, with the files in it */
 

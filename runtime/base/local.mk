@@ -12,5 +12,6 @@ libbase_la_SOURCES = runtime/base/clock.c runtime/base/clock.h runtime/base/copy
   runtime/base/text.h runtime/base/timers.c runtime/base/timers.h runtime/base/user.c \
   runtime/base/user.h runtime/base/vec.h runtime/base/versions.h runtime/base/verb.c \
   runtime/base/verb.h
+libbase_la_SOURCES += runtime/base/persist_ids.c runtime/base/persist_ids.h
 libbase_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
 libbase_la_LIBADD = $(JANSSON_LIBS)

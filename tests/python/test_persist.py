@@ -491,6 +491,58 @@ class Disks(PersistTest):
         self.assertEqual(dict(d), {"a": "present"})
 
 
+class Listings(PersistTest):
+    def test_states(self):
+        d = self.attach(nodes=2, managers=3)
+        said = command(d, "states", "--json")
+        self.assertEqual((said.returncode, json.loads(said.stdout)), (0, []))
+        began = int(time.time())
+        for i in (2, 10, 1):
+            d[f"k{i}"] = bytes(1 << 20)
+            d.persist(i)
+        os.mkdir(os.path.join(self.folder, "5.part-01234567"))
+        for said in (command(d, "states"), subprocess.run([COMMAND, "states", self.folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)):
+            self.assertEqual((said.returncode, said.stderr), (0, ""))
+            head, *lines = (line.split() for line in said.stdout.splitlines())
+            self.assertEqual(head, ["state", "saved", "keys", "values", "disk", "managers", "nodes"])
+            self.assertEqual([line[0] for line in lines], ["1", "2", "10"])
+            self.assertEqual([line[3:6] for line in lines], [["3", "3.0", "MiB"], ["1", "1.0", "MiB"], ["2", "2.0", "MiB"]])
+            self.assertEqual([line[-2:] for line in lines], [["3", "2"]] * 3)
+        said = command(d, "states", "--json", self.folder)
+        states = json.loads(said.stdout)
+        self.assertEqual([(s["state"], s["keys"], s["bytes"], s["nodes"], s["damaged"], s["lost"]) for s in states], [(1, 3, 3 << 20, 2, False, False), (2, 1, 1 << 20, 2, False, False), (10, 2, 2 << 20, 2, False, False)])
+        for s in states:
+            self.assertEqual(s["path"], os.path.join(self.folder, str(s["state"])))
+            self.assertTrue(began <= s["saved"] <= time.time())
+            self.assertEqual(s["disk"], sum(os.path.getsize(os.path.join(s["path"], name)) for name in os.listdir(s["path"]) if name.endswith(".part")))
+
+    def test_damaged_ones(self):
+        d = self.attach()
+        d["a"] = bytes(1000)
+        for i in range(4):
+            d.persist(i)
+        part = next(name for name in os.listdir(os.path.join(self.folder, "1")) if name.endswith(".part"))
+        os.unlink(os.path.join(self.folder, "1", part))
+        os.truncate(os.path.join(self.folder, "2", next(name for name in os.listdir(os.path.join(self.folder, "2")) if name.endswith(".part"))), 100)
+        os.truncate(os.path.join(self.folder, "3", "manifest.json"), 30)
+        said = command(d, "states", "--json")
+        self.assertEqual(said.returncode, 1)
+        for i, why in ((1, "No such file or directory"), (2, "is damaged: it has 100 bytes, and had"), (3, "manifest.json is damaged: line")):
+            self.assertRegex(said.stderr, f"state {i}: .*/{i}/.*{why}")
+        self.assertEqual([(s["state"], s["damaged"]) for s in json.loads(said.stdout)], [(0, False), (1, True), (2, True), (3, True)])
+        self.assertEqual([line.split()[0] for line in command(d, "states").stdout.splitlines()], ["state", "0"])
+
+    def test_what_cannot_be_listed(self):
+        said = subprocess.run([COMMAND, "states", self.folder], stderr=subprocess.PIPE, text=True)
+        self.assertEqual(said.returncode, 1)
+        self.assertIn(f"cannot read {self.folder}: No such file or directory", said.stderr)
+        self.assertEqual(subprocess.run([COMMAND, "states", "a", "b"], stderr=subprocess.DEVNULL).returncode, 2)
+        with Dictionary() as it, it.attach() as d:
+            said = command(d, "states")
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("has no folder for its states", said.stderr)
+
+
 class ReadOnly(PersistTest):
     def states(self, *ids):
         with Dictionary(mem=64 << 20, more=["--persist", self.folder]) as it, it.attach() as d:
