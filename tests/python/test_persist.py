@@ -34,7 +34,7 @@ class PersistTest(unittest.TestCase):
         self.folder = os.path.join(folder.name, "states", "of it")
 
     def dictionary(self, words="", **more):
-        it = Dictionary(mem=64 << 20, more=["--persist", self.folder + words], **more)
+        it = Dictionary(mem=more.pop("mem", 64 << 20), more=["--persist", self.folder + words], **more)
         self.addCleanup(self.end, it)
         return it
 
@@ -267,6 +267,7 @@ class Advances(PersistTest):
     def up(self, words, **more):
         it = Dictionary(mem=256 << 20, more=["--working-set", "2", "--persist", self.folder + words], **more)
         self.addCleanup(self.end, it)
+        self.addCleanup(lambda: [os.kill(pid, signal.SIGKILL) for pid in self.savers(it)])
         return it
 
     def start(self, it, name, start, end, others=(), node=0):
@@ -478,17 +479,163 @@ class Disks(PersistTest):
         d.restore(1)
         self.assertEqual(dict(d), {"a": "small"})
 
-    def test_a_damaged_state_changes_nothing(self):
-        d = self.attach()
-        d["a"] = b"x" * 5000
+    def test_a_folder_that_cannot_be_written(self):
+        os.makedirs(self.folder)
+        if subprocess.run(["mount", "-t", "tmpfs", "none", self.folder], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("no file system can be mounted")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.folder], check=True)
+        d = self.attach(",count=1")
+        d["a"] = "saved"
         d.persist(1)
         d["a"] = "present"
-        part = os.path.join(self.folder, "1", json.load(open(os.path.join(self.folder, "1", "manifest.json")))["parts"][0]["file"])
-        with open(part, "r+b") as f:
-            f.seek(2000)
-            f.write(b"y")
-        self.refused(d, "damaged", d.restore, 1)
+        subprocess.run(["mount", "-o", "remount,ro", self.folder], check=True)
+        for id in (1, 2):
+            self.refused(d, f"cannot make {self.folder}/{id}.part-.*: Read-only file system", d.persist, id)
+            self.assertEqual(self.listed(), ["1"])
+        self.assertEqual(d["a"], "present")
+        d.restore(1)
+        self.assertEqual(dict(d), {"a": "saved"})
+
+    def part(self, id):
+        with open(os.path.join(self.folder, str(id), "manifest.json")) as f:
+            return os.path.join(self.folder, str(id), json.load(f)["parts"][0]["file"])
+
+    def test_a_damaged_state_changes_nothing(self):
+        """A byte of each kind, but for those that say who wrote the part: of the part's head, of an item's head, key and value, of the end, of the manifest; and files that are cut off, or missing"""
+        d = self.attach(managers=1)
+        d["a"] = b"x" * 5000
+        d.persist(1)
+        shutil.copytree(os.path.join(self.folder, "1"), os.path.join(self.folder, "good"))
+        d["a"] = "present"
+        part, manifest = self.part(1), os.path.join(self.folder, "1", "manifest.json")
+        size = os.path.getsize(part)
+
+        def flip(path, at):
+            with open(path, "r+b") as f:
+                f.seek(at)
+                byte = f.read(1)
+                f.seek(at)
+                f.write(bytes([byte[0] ^ 0x10]))
+        head, end = 64, size - 32
+        harms = {f"byte {at} of the part": lambda at=at: flip(part, at) for at in (0, 8, 24, head, head + 4, head + 8, head + 16, head + 24, head + 32, head + 40, 2000, end, end + 8, end + 16, end + 24)}
+        harms["no part"] = lambda: os.unlink(part)
+        harms["half a part"] = lambda: os.truncate(part, size // 2)
+        harms["a longer part"] = lambda: os.truncate(part, size + 8)
+        harms["an empty manifest"] = lambda: os.truncate(manifest, 0)
+        harms["half a manifest"] = lambda: os.truncate(manifest, os.path.getsize(manifest) // 2)
+        for what, harm in harms.items():
+            with self.subTest(what):
+                d["a"] = "present"
+                harm()
+                self.refused(d, f"({part}|{manifest})", d.restore, 1)
+                self.assertEqual(dict(d), {"a": "present"})
+                shutil.rmtree(os.path.join(self.folder, "1"))
+                shutil.copytree(os.path.join(self.folder, "good"), os.path.join(self.folder, "1"))
+        d.restore(1)
+        self.assertEqual(dict(d), {"a": b"x" * 5000})
+
+    def test_a_state_of_more_than_there_is_room_for(self):
+        with Dictionary(mem=256 << 20, more=["--persist", self.folder]) as it, it.attach() as large:
+            for i in range(10):
+                large[i] = os.urandom(10 << 20)
+            large.persist(1)
+        d = self.attach()
+        d["a"] = "present"
+        self.refused(d, "has values of 100.0 MiB, and the dictionary is of 64.0 MiB", d.restore, 1)
         self.assertEqual(dict(d), {"a": "present"})
+
+    def test_a_state_of_other_nodes_and_managers(self):
+        was = {f"k{i}": bytes([i]) * i for i in range(200)}
+        with Dictionary(mem=64 << 20, nodes=2, managers=3, more=["--persist", self.folder]) as it, it.attach() as d:
+            d.update(was)
+            d.persist(1)
+        for nodes, managers in ((1, 1), (1, 4), (3, 2)):
+            with Dictionary(mem=64 << 20, nodes=nodes, managers=managers, more=["--persist", self.folder]) as it, it.attach() as d:
+                d["other"] = "goes"
+                d.restore(1)
+                self.assertEqual(dict(d), was)
+                d.persist(1)
+
+    def test_a_state_that_vanishes_while_it_is_read(self):
+        d = self.attach(mem=128 << 20)
+        was = {f"k{i}": os.urandom(1 << 19) for i in range(80)}
+        d.update(was)
+        d.persist(1)
+        shutil.copytree(os.path.join(self.folder, "1"), os.path.join(self.folder, "good"))
+        ended = set()
+        for wait in (0.0, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2):
+            d.clear()
+            d["present"] = "here"
+            restore = subprocess.Popen([COMMAND, "restore", "--quiet", "--persist=1"], env={**os.environ, "DDICT_NAME": d.name}, stderr=subprocess.PIPE, text=True)
+            time.sleep(wait)
+            restore.send_signal(signal.SIGSTOP)
+            os.rename(os.path.join(self.folder, "1"), os.path.join(self.folder, "gone"))
+            restore.send_signal(signal.SIGCONT)
+            said = restore.communicate(timeout=60)[1]
+            ended.add((restore.returncode, "has only a part" in said))
+            if restore.returncode == 0:
+                self.assertEqual(dict(d), was)
+            else:
+                self.assertRegex(said, f"{self.folder}|state 1 is not in")
+                if "has only a part of the state now" not in said:
+                    self.assertEqual(dict(d), {"present": "here"})
+            os.rename(os.path.join(self.folder, "gone"), os.path.join(self.folder, "1"))
+        self.assertTrue(any(code != 0 for code, _ in ended), ended)
+        d.restore(1)
+        self.assertEqual(dict(d), was)
+
+
+class Meanwhile(PersistTest):
+    def test_a_save_without_a_turn(self):
+        """Of a frozen dictionary, in which nobody can take one; then another one, with a turn, finds what is being written"""
+        d = self.attach()
+        d["a"] = os.urandom(20 << 20)
+        d.freeze()
+        futures = [d.persist(i, wait=False) for i in (1, 2, 1)]
+        for future in futures:
+            future.result(60)
+        self.assertEqual(self.listed(), ["1", "2"])
+        with Paused(self, d) as paused:
+            d.unfreeze()
+            d.persist(3)
+            self.assertEqual(self.listed(), ["1", "2", "3"])
+            paused.process.send_signal(signal.SIGCONT)
+            self.assertEqual(paused.process.wait(60), 1)
+        self.assertEqual(self.listed(), ["1", "2", "3"])
+        was = dict(d)
+        for i in (3, 2, 1):
+            d["a"] = "other"
+            d.restore(i)
+            self.assertEqual(dict(d), was)
+
+    def test_who_reads_during_a_restore(self):
+        d = self.attach(mem=128 << 20, nodes=2)
+        old, new = ({f"k{i}": bytes([version]) * 20000 for i in range(400)} for version in (1, 2))
+        d.update(new)
+        d.persist(1)
+        d.clear()
+        d.update(old)
+        over, seen, wrong = threading.Event(), set(), []
+
+        def read():
+            while not over.is_set():
+                for key in old:
+                    value = d.get(key)
+                    seen.add(value and value[0])
+                    if value not in (None, old[key], new[key]):
+                        wrong.append(key)
+        held = [d.view(key) for key in list(old)[:20]]
+        readers = [threading.Thread(target=read) for _ in range(3)]
+        for reader in readers:
+            reader.start()
+        d.restore(1)
+        over.set()
+        for reader in readers:
+            reader.join()
+        self.assertEqual(wrong, [])
+        self.assertIn(1, seen)
+        self.assertEqual(dict(d), new)
+        self.assertTrue(all(bytes(view) == b"\1" * 20000 for view in held))
 
 
 class Listings(PersistTest):
