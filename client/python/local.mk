@@ -43,16 +43,22 @@ python_dragon_dataddict = client/python/ddict/dragon/data/ddict/__init__.py \
   client/python/ddict/dragon/data/ddict/pickler.py client/python/ddict/dragon/data/ddict/stats.py \
   client/python/ddict/dragon/data/ddict/views.py client/python/ddict/dragon/data/ddict/window.py
 python_dragon_ai = client/python/ddict/dragon/ai/__init__.py \
-  client/python/ddict/dragon/ai/torch.py
+  client/python/ddict/dragon/ai/collective_group.py
+python_dragon_aitorch = client/python/ddict/dragon/ai/torch/__init__.py \
+  client/python/ddict/dragon/ai/torch/dictdataset.py
+python_dragon_globalservices = client/python/ddict/dragon/globalservices/__init__.py \
+  client/python/ddict/dragon/globalservices/node.py
 python_dragon_native = client/python/ddict/dragon/native/__init__.py \
   client/python/ddict/dragon/native/barrier.py client/python/ddict/dragon/native/event.py \
   client/python/ddict/dragon/native/lock.py client/python/ddict/dragon/native/machine.py \
   client/python/ddict/dragon/native/process.py client/python/ddict/dragon/native/process_group.py \
   client/python/ddict/dragon/native/queue.py client/python/ddict/dragon/native/semaphore.py
 python_dragon_infrastructure = client/python/ddict/dragon/infrastructure/__init__.py \
+  client/python/ddict/dragon/infrastructure/parameters.py \
   client/python/ddict/dragon/infrastructure/policy.py
 python_dragon_all = $(python_dragon) $(python_dragon_data) $(python_dragon_dataddict) \
-  $(python_dragon_ai) $(python_dragon_native) $(python_dragon_infrastructure)
+  $(python_dragon_ai) $(python_dragon_native) $(python_dragon_infrastructure) \
+  $(python_dragon_aitorch) $(python_dragon_globalservices)
 EXTRA_DIST += $(python_dragon_all)
 EXTRA_DIST += $(python_modules) $(python_torch) client/python/LICENSE client/python/MANIFEST.in \
   client/python/README.md client/python/pyproject.toml client/python/setup.py
@@ -70,6 +76,10 @@ pyddictdragondataddictdir = $(pyddictdir)/dragon/data/ddict
 pyddictdragondataddict_DATA = $(python_dragon_dataddict)
 pyddictdragonaidir = $(pyddictdir)/dragon/ai
 pyddictdragonai_DATA = $(python_dragon_ai)
+pyddictdragonaitorchdir = $(pyddictdir)/dragon/ai/torch
+pyddictdragonaitorch_DATA = $(python_dragon_aitorch)
+pyddictdragonglobalservicesdir = $(pyddictdir)/dragon/globalservices
+pyddictdragonglobalservices_DATA = $(python_dragon_globalservices)
 pyddictdragonnativedir = $(pyddictdir)/dragon/native
 pyddictdragonnative_DATA = $(python_dragon_native)
 pyddictdragoninfrastructuredir = $(pyddictdir)/dragon/infrastructure

@@ -269,7 +269,7 @@ def read(d, key, queue):
 class Handles(DragonTest):
     def test_others_attach(self):
         self.d["a"] = Point(1.0, "b")
-        self.assertIsInstance(self.d.serialize(), str)
+        self.assertEqual(self.d.serialize(), self.d.ddict.name)  # C takes it, too
         other = DDict.attach(self.d.serialize(), timeout=10)
         self.assertEqual((other["a"], other.get_name()), (Point(1.0, "b"), self.d.get_name()))
         other.detach()
@@ -350,7 +350,8 @@ class Paths(unittest.TestCase):
         for module, names in {
                 "data.ddict": "DDict DDictError PosixCheckpointPersister", "data.ddict.ddict": "DDict DDictManagerStats FilterContextManager",
                 "native.machine": "System Node current", "native.process": "Process ProcessTemplate Popen", "native.process_group": "ProcessGroup DragonUserCodeError",
-                "native.queue": "Queue", "native.barrier": "Barrier BrokenBarrierError", "native.lock": "Lock", "native.event": "Event",
+                "native.queue": "Queue", "globalservices.node": "get_list query", "infrastructure.parameters": "this_process",
+                "ai.collective_group": "CollectiveGroup RankInfo", "native.barrier": "Barrier BrokenBarrierError", "native.lock": "Lock", "native.event": "Event",
                 "native.semaphore": "Semaphore", "infrastructure.policy": "Policy", "mp": "Pool"}.items():
             exec(f"from ddict.dragon.{module} import {', '.join(names.split())}", {})
         self.assertRaisesRegex(AttributeError, "from-dragon", getattr, dragon, "Nothing")
@@ -372,6 +373,10 @@ class Paths(unittest.TestCase):
         self.assertEqual(Policy(placement=Policy.Placement.LOCAL).host(), dragon.Node().hostname)
         system = dragon.System()
         self.assertEqual((system.nnodes, len(system.nodes), system.primary_node.hostname), (1, 1, dragon.Node().hostname))
+        from ddict.dragon.globalservices.node import get_list, query
+        self.assertEqual([query(i).host_name for i in get_list()], [dragon.Node().hostname])
+        self.assertEqual((query(os.uname().nodename).h_uid, query("0").h_uid), (0, 0))
+        self.assertRaisesRegex(ValueError, "no node elsewhere", query, "elsewhere")
         self.assertEqual(dragon.Node(0).num_cpus, len(os.sched_getaffinity(0)))
         self.assertRaisesRegex(NotImplementedError, "sinfo", lambda: dragon.Node("elsewhere").num_cpus)
 

@@ -10,7 +10,9 @@ import tempfile
 import time
 import unittest
 
-from ddict.dragon import Barrier, DDict, Event, Lock, Policy, Process, ProcessGroup, ProcessTemplate, Queue, Semaphore, mp
+from ddict.dragon import (Barrier, CollectiveGroup, DDict, Event, Lock, Policy, Process, ProcessGroup, ProcessTemplate, Queue, RankInfo, Semaphore, System,
+                          mp)
+from ddict.dragon.infrastructure.parameters import this_process
 from ddict.dragon.native.process import DEVNULL, Popen
 from ddict.dragon.native.process_group import DragonProcessGroupRunningError, DragonUserCodeError
 
@@ -62,6 +64,15 @@ def relay(inq, outq):
         outq.put(value + 1)
         inq.task_done()
     inq.task_done()
+
+
+def tell(results):
+    results.put(this_process.my_puid)
+
+
+def rank(results, word, more):
+    me = RankInfo()
+    results.put((me.my_rank, me.my_local_rank, me.my_node_rank, me.world_size, me.my_local_world_size, me.master_port, os.environ["RANK"], word, more))
 
 
 class Mp(unittest.TestCase):
@@ -191,6 +202,8 @@ class Native(unittest.TestCase):
             with open(path) as f:
                 self.assertEqual(f.read(), f"hello\n{os.path.realpath(folder)}\n")
         self.assertEqual(Popen(["true"]).wait(LONG_S), 0)
+        self.assertEqual(Popen(["sh", "-c", "exit 3"]).wait(LONG_S), 3)
+        self.assertEqual(Popen(executable="sh", args=["-c", "exit 4"]).wait(LONG_S), 4)
         self.assertEqual(Popen(["/no/such/program"], stderr=DEVNULL).wait(LONG_S), 127)
         self.assertRaisesRegex(NotImplementedError, "path", Popen, ["true"], stdout=-1)
 
@@ -221,6 +234,39 @@ class Native(unittest.TestCase):
             self.assertEqual([code for _, code in group.inactive_puids], [-signal.SIGKILL])
         self.assertRaisesRegex(NotImplementedError, "srun --mpi", ProcessGroup, pmi="pmix")
         self.assertRaisesRegex(NotImplementedError, "exit_status", ProcessGroup, restart=True)
+
+    def test_a_process_knows_its_number(self):
+        mine, results = this_process.my_puid, Queue()
+        group = ProcessGroup()
+        group.add_process(nproc=2, template=ProcessTemplate(target=tell, args=(results,)))
+        group.init()
+        group.start()
+        group.join()
+        told = {results.get(timeout=LONG_S) for _ in range(2)}
+        self.assertEqual(told, {puid for puid, _ in group.inactive_puids})
+        process = mp.Process(target=tell, args=(results,))
+        process.start()
+        process.join(LONG_S)
+        self.assertEqual(len(told | {mine, results.get(timeout=LONG_S)}), 4)
+        self.assertEqual(this_process.my_puid, mine)
+        program = Process(target=sys.executable, args=["-c", "import sys\nfrom ddict.dragon.infrastructure import parameters\nsys.exit(parameters.this_process.my_puid % 251)"])
+        program.start()
+        self.assertEqual(program.join(LONG_S), program.puid % 251)
+        self.assertRaisesRegex(AttributeError, "SLURM_PROCID", getattr, this_process, "index")
+
+    def test_ranks(self):
+        results = Queue()
+        for given in dict(policies=System().hostname_policies() * 3), dict(nprocs=3):
+            group = CollectiveGroup(rank, (results, "a"), {"more": 1}, port=29501, **given)
+            group.init()
+            group.start()
+            group.join()
+            group.close()
+            self.assertEqual(sorted(results.get(timeout=LONG_S) for _ in range(3)), [(i, i, 0, 3, 3, "29501", str(i), "a", 1) for i in range(3)])
+        self.assertRaisesRegex(RuntimeError, "CollectiveGroup", lambda: RankInfo().my_rank)
+        self.assertRaisesRegex(ValueError, "nprocs", CollectiveGroup, rank)
+        self.assertRaisesRegex(ValueError, "names its node", CollectiveGroup, rank, policies=[Policy()])
+
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ class Dataset(unittest.TestCase):
     def test_a_data_set_of_its_own_and_one_of_the_user_s(self):
         import torch
         from ddict.dragon import DragonDataset
+        from ddict.dragon.ai.torch.dictdataset import DragonDataset as same
+        self.assertIs(DragonDataset, same)
         args = types.SimpleNamespace(managers_per_node=1, n_nodes=1, total_mem=32 << 20)
         data = DragonDataset([(torch.full((1, 4), float(i)), i) for i in range(50)], dragon_dict_args=args)
         loader = torch.utils.data.DataLoader(data, batch_size=8, num_workers=2)

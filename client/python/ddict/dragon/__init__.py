@@ -15,6 +15,7 @@ _WHERE = {
     ".data.ddict": ("DDict", "DDictError", "DDictKeyError", "DDictFullError", "DDictTimeoutError", "DDictSyncError", "DDictCheckpointSyncError",
                     "DDictFutureCheckpointError", "DDictPersistCheckpointError", "DDictUnableToCreateError", "DDictManagerStats", "FilterContextManager",
                     "CheckpointPersister", "NULLCheckpointPersister", "PosixCheckpointPersister", "DAOSCheckpointPersister"),
+    ".ai.collective_group": ("CollectiveGroup", "RankInfo"),
     ".ai.torch": ("DragonDataset",),
     ".infrastructure.policy": ("Policy",),
     ".native.barrier": ("Barrier", "BrokenBarrierError"),

@@ -22,6 +22,7 @@ from multiprocessing import AuthenticationError, BufferTooShort, ProcessError, T
 from threading import BrokenBarrierError  # noqa: F401
 
 from . import _place
+from .infrastructure import parameters as _parameters
 from .native import barrier as _barrier, event as _event, lock as _lock, machine as _machine, queue as _queues, semaphore as _semaphore
 
 _END_S = 1  # of the processes of a Pool, before they are killed
@@ -37,13 +38,14 @@ class Process(_process.BaseProcess):
 
     def __init__(self, group=None, target=None, name=None, args=(), kwargs={}, *, daemon=None, policy=None):
         super().__init__(group, target, name, args, kwargs, daemon=daemon)
-        self._policy = policy
+        self._policy, self._puid = policy, _parameters.new_puid()
 
     @staticmethod
     def _Popen(process):
         return _place.start(process)
 
     def run(self):
+        _parameters.become(self._puid)
         cpus, gpus, variable = self._pinned
         if cpus:
             os.sched_setaffinity(0, cpus)

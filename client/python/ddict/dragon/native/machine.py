@@ -47,6 +47,8 @@ class Node:
     def name(self):
         return self.hostname
 
+    host_name = name
+
     @property
     def h_uid(self):
         """its number in the job"""

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dragon's Process: a function or a program, on one of the job's nodes."""
 
-import itertools
 import os
 import shutil
 import signal
@@ -9,10 +8,10 @@ import subprocess
 import sys
 
 from .. import mp as _mp
+from ..infrastructure import parameters as _parameters
 from .machine import here, hosts
 
 PIPE, STDOUT, DEVNULL = subprocess.PIPE, subprocess.STDOUT, subprocess.DEVNULL
-_numbers = itertools.count(1)
 _NOT_FOUND = 127
 
 
@@ -40,6 +39,7 @@ def _run(target, args, kwargs, cwd, env, streams):
         target(*args, **kwargs)
         return
     path = shutil.which(target) or target
+    _parameters.become(_parameters.this_process.my_puid, is_program=True)
     try:
         os.execv(path, [target, *map(str, args)])
     except OSError as e:
@@ -74,7 +74,7 @@ class Process(ProcessTemplate):
         if ident is not None or target is None:
             raise NotImplementedError("Process(ident=...): a process is known to who made it; give the Process object to who needs it")
         super().__init__(target, args, kwargs, cwd, env, stdin, stdout, stderr, policy, options)
-        self._id, self._process = next(_numbers), None
+        self._id, self._process = _parameters.new_puid(), None
 
     @classmethod
     def from_template(cls, template, ident=None, _pmi=None):
@@ -87,6 +87,7 @@ class Process(ProcessTemplate):
         from ..infrastructure.policy import current
         work = self.target, self.args, self.kwargs, self.cwd, self.env, self.streams
         self._process = _mp.Process(target=_run, args=work, policy=current(self.policy, group_policy))
+        self._process._puid = self._id
         self._process.start()
 
     def start(self):
@@ -132,7 +133,7 @@ class Process(ProcessTemplate):
 
     @property
     def puid(self):
-        """a number of its own, in this process"""
+        """a number of its own, which is its infrastructure.parameters.this_process.my_puid"""
         return self._id
 
     @property
@@ -155,11 +156,12 @@ class Process(ProcessTemplate):
 
 
 class Popen(Process):
-    """Popen(args, executable=None, ...) -- a program that is started at once, as subprocess.Popen on one of the job's nodes"""
+    """Popen(args, executable=None, ...) -- a program that is started at once, as subprocess.Popen on one of the job's nodes. With an executable args are the words
+    behind its name, without it they begin with it."""
 
     def __init__(self, args=(), executable=None, stdin=None, stdout=None, stderr=None, cwd=None, env=None, policy=None, **ignored):
         words = [args] if isinstance(args, str) else list(args)
-        super().__init__(executable or words[0], words[1:], None, cwd, env, stdin, stdout, stderr, policy)
+        super().__init__(executable or words[0], words if executable else words[1:], None, cwd, env, stdin, stdout, stderr, policy)
         self.args_given = args
         self.start()
 
