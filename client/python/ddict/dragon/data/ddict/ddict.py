@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dragon's DDict, on a dictionary of ddict."""
 
-import base64
 import functools
 from collections.abc import MutableMapping
 
@@ -21,7 +20,6 @@ from .views import DDictItemsView, DDictKeysView, DDictValuesView
 from .window import Window
 
 _ABSENT = object()
-_HEAD = "ddict:"  # of a serialized handle
 _OWN = {"persist_freq": 0, "persist_count": 0, "persist_path": "", "restore_from": None, "read_only": False}  # of one dictionary alone
 
 
@@ -69,19 +67,14 @@ class DDict(Window, Near, MutableMapping):
     # --- handles ---
 
     def serialize(self):
-        """serialize() -> str -- DDict.attach() of it finds this dictionary, in any process of its job"""
-        return base64.b64encode((_HEAD + self.ddict.name).encode()).decode()
+        """serialize() -> str -- its name: DDict.attach() of it, ddict_attach() of C and ddict::DDict of C++ find this dictionary, in any process of its job"""
+        return self.ddict.name
 
     @classmethod
     @raises_theirs
     def attach(cls, serialized_dict, *, timeout=None, trace=False):
         """attach(serialized_dict, *, timeout=None) -- a handle for the dictionary of this serialize(), or of this name (as of srun --ddict-name)"""
-        try:
-            name = base64.b64decode(serialized_dict, validate=True).decode()
-        except ValueError:
-            name = ""
-        name = name[len(_HEAD):] if name.startswith(_HEAD) else serialized_dict
-        d = _ddict.attach(name, making.FOREVER_S if timeout is None else timeout)
+        d = _ddict.attach(serialized_dict, making.FOREVER_S if timeout is None else timeout)
         return cls._of(d, making.about(d))
 
     def __reduce__(self):
