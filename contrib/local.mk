@@ -15,3 +15,9 @@ EXTRA_DIST += contrib/examples/mnist/mnist.py contrib/examples/mnist/README.md \
   contrib/examples/transfer/transfer.py contrib/examples/transfer/README.md \
   contrib/examples/imagenet/devkit.py contrib/examples/imagenet/run.sbatch contrib/examples/dna/run.sbatch \
   contrib/examples/mnist/run.sbatch contrib/examples/container/run.sbatch contrib/examples/transfer/run.sbatch
+EXTRA_DIST += contrib/examples/dragon/README.md contrib/examples/dragon/run.sbatch \
+  contrib/examples/dragon/Makefile contrib/examples/dragon/mapping.py \
+  contrib/examples/dragon/languages.py contrib/examples/dragon/worker.c \
+  contrib/examples/dragon/worker.cpp contrib/examples/dragon/train.py \
+  contrib/examples/dragon/checkpoints.py contrib/examples/dragon/best.py \
+  contrib/examples/dragon/copies.py

@@ -45,3 +45,4 @@ history-slurm:
 	HISTORY_ROUND_SECONDS='$(HISTORY_ROUND_SECONDS)' \
 	  HISTORY_ROUNDS="`for i in $$(seq $(HISTORY_TIMES)); do echo $(HISTORY_ROUNDS); done | paste -sd' '`" $(srcdir)/tests/slurm/96-histories.t
 .PHONY: history-slurm
+EXTRA_DIST += tests/slurm/59-dragon-programs.t
