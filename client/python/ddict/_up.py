@@ -37,12 +37,14 @@ def up(cls, name, timeout, keep, options, restore_from=None):
     if keep not in (True, False):
         raise TypeError(f"keep={keep!r}: keep is True or False")
     words = [word for option, value in {"name": name, "keep": keep, **options}.items() for word in _word(option, value)]
-    name = _ddict._up(words)
+    name, d = _ddict._up(words), None
     try:
         d = cls(name, timeout)
         if restore_from is not None:
             d.restore(restore_from)
     except BaseException:
+        if d is not None:
+            d.detach()  # else the end waits for it
         if not keep:
             _ddict._end(name, None)
         raise
