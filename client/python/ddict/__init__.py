@@ -144,11 +144,11 @@ class DDict(_ddict.Handle, MutableMapping):
         _restore_state(self, id, timeout)
 
     def advance(self, *, timeout=None):
-        """advance(*, timeout=None) -- of a read-only dictionary: restore the next state, the present one's number + persist_freq, or the next that is there
+        """advance(*, timeout=None) -- of a read-only dictionary: restore the next state, the present one's number + persist_freq, or the next that is there; its number
 
         ddict.SaveError: there is no further one, and nothing has changed.
         """
-        _advance(self, timeout)
+        return _advance(self, timeout)
 
     def __reduce__(self):
         cls, given = super().__reduce__()

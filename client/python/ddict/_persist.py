@@ -113,6 +113,7 @@ def advance(d, timeout):
     id, state = _checked(d._advance)
     _finish(state, timeout)
     d._restored(id)
+    return id
 
 
 def option(folder, freq, count, read_only):
