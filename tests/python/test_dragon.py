@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import unittest
 
 import ddict
@@ -326,6 +327,31 @@ class Making(unittest.TestCase):
                 DDict(**{"managers_per_node": 1, **options})
         self.assertRaisesRegex(DDictUnableToCreateError, "first n", DDict, None, None, MEM,
                                policy=[Policy(placement=Policy.Placement.HOST_NAME, host_name="elsewhere")])
+
+    def test_it_ends_at_once_and_for_all(self):
+        d = DDict(1, 1, MEM, timeout=20)
+        other, late = DDict.attach(d.serialize()), DDict.attach(d.serialize())
+        begin = time.monotonic()
+        other.destroy()
+        self.assertLess(time.monotonic() - begin, 4)
+        late.destroy()
+        d.destroy()
+        self.assertRaisesRegex(ValueError, "detached", late.__len__)
+
+    def test_a_handle_of_a_manager_is_detached_alone(self):
+        d = DDict(2, 1, MEM, timeout=20)
+        self.addCleanup(d.destroy)
+        m = d.manager(1)
+        m["a"] = 1
+        self.assertEqual(([s.manager_id for s in m.stats], list(m.dstats)), ([1], [1]))
+        m.detach()
+        self.assertRaisesRegex(ValueError, "detached", m.__getitem__, "a")
+        self.assertEqual((len(d), d.manager(1)["a"]), (len(list(d)), 1))
+
+    def test_errors_name_dragon_s_arguments(self):
+        self.assertRaisesRegex(DDictUnableToCreateError, "^total_mem of 1.0 PiB", DDict, 1, 1, 1 << 50)
+        from ddict.dragon.data.ddict.errors import said
+        self.assertEqual(said("give it more memory (--ddict-mem) or --nodes=2, --mem-x, --persist"), "give it more memory (total_mem) or n_nodes=2, --mem-x, persist_path")
 
     def test_a_policy_for_each_manager(self):
         policies = dragon.System().hostname_policies() * 2

@@ -3,9 +3,10 @@
 
 import os
 import tempfile
+import time
 import unittest
 
-from ddict.dragon import DDict, DDictError, DDictPersistCheckpointError, PosixCheckpointPersister
+from ddict.dragon import DDict, DDictError, DDictPersistCheckpointError, DDictUnableToCreateError, PosixCheckpointPersister
 
 
 class Persist(unittest.TestCase):
@@ -33,7 +34,7 @@ class Persist(unittest.TestCase):
         self.assertEqual(d.checkpoint_id, 0)
         d.destroy()
         again = self.make(restore_from=0)
-        self.assertEqual(again["a"], "at 0")
+        self.assertEqual((again["a"], again.checkpoint_id), ("at 0", 0))
 
     def test_read_only(self):
         d = self.make()
@@ -44,10 +45,28 @@ class Persist(unittest.TestCase):
         d.destroy()
         r = self.make(read_only=True, restore_from=0)
         self.assertEqual(r["a"], 0)
+        self.assertEqual(r.checkpoint_id, 0)
         r.advance()
-        self.assertEqual(r["a"], 1)
+        self.assertEqual((r["a"], r.checkpoint_id), (1, 1))
         with self.assertRaises(DDictError):
             r["a"] = 5
+        for handle in r, DDict.attach(r.serialize()):
+            self.assertRaisesRegex(DDictError, "read_only", handle.unfreeze)
+        self.assertTrue(r.is_frozen)
+
+    def test_what_begins_with_a_state_that_is_not_there_fails_at_once(self):
+        begin = time.monotonic()
+        self.assertRaisesRegex(DDictUnableToCreateError, "state 3 is not in", self.make, restore_from=3)
+        self.assertLess(time.monotonic() - begin, 4)
+        for option in dict(restore_from=0), dict(persist_freq=1):
+            self.assertRaisesRegex(AttributeError, next(iter(option)) + " needs a persister_class", DDict, 1, 1, 16 << 20, name="x", **option)
+
+    def test_an_attached_handle_persists(self):
+        d = self.make()
+        d["a"] = 1
+        other = DDict.attach(d.serialize())
+        other.persist()
+        self.assertEqual((other.persisted_ids(), d.persisted_ids()), ([0], [0]))
 
 
 if __name__ == "__main__":

@@ -100,6 +100,28 @@ class Window(unittest.TestCase):
         self.assertEqual((len(d), list(d)), (0, []))
         self.assertEqual(DDict.attach(d.serialize())["a"], 1)  # at the checkpoint before
 
+    def test_handles_have_checkpoints_of_their_own(self):
+        d = self.make(working_set_size=3)
+        d["a"] = 1
+        d.checkpoint()
+        m, p = d.manager(d.which_manager("a")), d.pickler()
+        self.assertEqual((m.checkpoint_id, p.checkpoint_id), (1, 1))
+        m.checkpoint()
+        p.rollback()
+        self.assertEqual((d.checkpoint_id, m.checkpoint_id, p.checkpoint_id), (1, 2, 0))
+        m["a"] = 3
+        self.assertEqual((d["a"], m["a"], p["a"]), (1, 3, 1))
+
+    def test_stats_count_what_the_handle_sees(self):
+        d = self.make(working_set_size=2)
+        for i in range(10):
+            d[i] = i
+        d.checkpoint()
+        d[0], d["new"] = 1, 1
+        self.assertEqual((sum(s.num_keys for s in d.stats), len(d)), (11, 11))
+        d.rollback()
+        self.assertEqual(sum(s.num_keys for s in d.stats), 10)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -46,6 +46,8 @@ class DDict(Window, Near, MutableMapping):
             wait_for_writers=wait_for_writers, policy=policy, managers_per_policy=managers_per_policy, persist_freq=persist_freq, name=name, timeout=timeout,
             restart=restart, read_only=read_only, restore_from=restore_from, persist_count=persist_count, persist_path=persist_path, persister_class=persister_class))
         self._begin(d, about, None, Forms())
+        if restore_from is not None:
+            self._plain_checkpoint = restore_from
 
     def _begin(self, d, about, number, forms):
         self.ddict, self._about, self._number, self._forms = d, about, number, forms
@@ -59,10 +61,9 @@ class DDict(Window, Near, MutableMapping):
         return made
 
     def _like(self, number, forms):
-        """Another handle, at the same checkpoint"""
-        made = self._of(self.ddict, self._about, number, forms)
-        made._plain_checkpoint = self._plain_checkpoint
-        return made
+        """Another handle, which begins at the same checkpoint, with an attachment of its own"""
+        attach, given = self.ddict.__reduce__()
+        return _again(type(self), attach(*given), self._about, number, forms, self.checkpoint_id)
 
     # --- handles ---
 
@@ -87,12 +88,15 @@ class DDict(Window, Near, MutableMapping):
 
     @raises_theirs
     def destroy(self, allow_restart=False):
-        """destroy() -- end the dictionary, for all"""
+        """destroy() -- end the dictionary, for all; nothing if another handle has ended it"""
         if allow_restart:
             raise NotImplementedError("destroy(allow_restart=True): managers keep nothing after their end; persist() keeps the content, and DDict(..., restore_from=...) "
                                       "reads it")
         if self.ddict.attached:  # else it was ended
-            self.ddict.down()
+            try:
+                self.ddict.down()
+            except (_ddict.NoDictError, _ddict.GoneError):
+                self.ddict.detach()
 
     def get_name(self):
         """get_name() -- its name"""
@@ -218,7 +222,7 @@ class DDict(Window, Near, MutableMapping):
         """clear() -- remove all keys"""
         if self._number is None and not self._about["is_window"]:
             self.ddict.clear()
-            self.ddict[making.KEY] = self._about
+            self.ddict[making.KEY] = {"arguments": self._about["arguments"]}
             return
         for key in list(self._there):
             self._there.pop(key, None)
@@ -291,7 +295,9 @@ class DDict(Window, Near, MutableMapping):
 
     @raises_theirs
     def unfreeze(self):
-        """unfreeze() -- it may be changed again"""
+        """unfreeze() -- it may be changed again; not where it was made read-only"""
+        if self._about["read_only"]:
+            raise DDictError("unfreeze(): it was made with read_only=True; advance() and restore() give it another state")
         self.ddict.unfreeze()
 
     @property
@@ -334,9 +340,13 @@ class DDict(Window, Near, MutableMapping):
     @property
     @raises_theirs
     def stats(self):
-        """a list of DDictManagerStats, one a manager"""
+        """a list of DDictManagerStats, one a manager; of manager(i) the one of it. With a working set num_keys are the keys at the handle's checkpoint."""
         there = self.ddict.stats
-        return [_stats.of(i, there[number]) for i, number in enumerate(self._numbers)]
+        return [_stats.of(i, there[number], self._keys_at(number)) for i, number in enumerate(self._numbers) if self._number in (None, number)]
+
+    def _keys_at(self, number):
+        """The number of keys of a manager, None: as its statistics say"""
+        return len(self.ddict.manager(number)) if self._about["is_window"] else None
 
     def profile(self):
         """profile() -- what the managers' operations took, as a text"""

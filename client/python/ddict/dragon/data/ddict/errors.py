@@ -2,6 +2,7 @@
 """The exceptions of Dragon's DDict."""
 
 import functools
+import re
 
 import ddict as _ddict
 
@@ -56,12 +57,21 @@ _THEIRS = (
 )
 
 
+_WORDS = {"mem": "total_mem", "managers": "managers_per_node", "nodes": "n_nodes", "working-set": "working_set_size", "persist": "persist_path"}
+_OPTION = re.compile(r"--(?:ddict-)?(" + "|".join(_WORDS) + r")\b(?!-)")
+
+
+def said(e):
+    """What an exception of ours says, with the arguments of Dragon's DDict for our options"""
+    return _OPTION.sub(lambda found: _WORDS[found[1]], str(e))
+
+
 def theirs(e):
     """The exception of Dragon's for one of ours"""
     for ours, cls in _THEIRS:
         if isinstance(e, ours):
-            return cls(str(e))
-    return DDictError(str(e))
+            return cls(said(e))
+    return DDictError(said(e))
 
 
 def raises_theirs(method):

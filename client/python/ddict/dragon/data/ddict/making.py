@@ -10,7 +10,7 @@ import ddict as _ddict
 from ...infrastructure.policy import Policy
 from ...native.machine import hosts
 from . import persister as _persister
-from .errors import DDictUnableToCreateError
+from .errors import DDictUnableToCreateError, said
 
 FOREVER_S = 86400       # of timeout=None: each call has a deadline
 MEM_MIN = 4 << 20       # of a manager
@@ -31,8 +31,10 @@ def check(a):
         raise AttributeError("a persisted dictionary is found by its name: DDict(..., name='...')")
     if a["persist_freq"] < 0:
         raise ValueError("persist_freq is 0 or more")
-    if a["persist_freq"] and a["persister_class"] in (None, _persister.NULLCheckpointPersister):
-        raise AttributeError("persist_freq needs a persister_class: PosixCheckpointPersister")
+    if a["persist_freq"]:
+        _has_persister("persist_freq", a["persister_class"])
+    if a["restore_from"] is not None:
+        _has_persister("restore_from", a["persister_class"])
     if a["working_set_size"] < 1:
         raise ValueError("working_set_size is 1 or more")
     if a["working_set_size"] == 1 and (a["wait_for_keys"] or a["wait_for_writers"]):
@@ -41,6 +43,11 @@ def check(a):
         raise ValueError("persist_count is -1 or more")
     if type(a["total_mem"]) is not int:
         raise AttributeError("total_mem is the memory of the whole dictionary, in bytes")
+
+
+def _has_persister(word, cls):
+    if cls in (None, _persister.NULLCheckpointPersister):
+        raise AttributeError(f"{word} needs a persister_class: PosixCheckpointPersister")
 
 
 def _spread(each, n_nodes, policy, managers_per_policy):
@@ -86,7 +93,7 @@ def options(a):
     check(a)
     each, n_nodes = _spread(a["managers_per_node"], a["n_nodes"], a["policy"], a["managers_per_policy"])
     have = len(hosts())
-    given = {"managers": each * n_nodes, "mem": max(a["total_mem"], each * n_nodes * MEM_MIN)}
+    given = {"managers": each * n_nodes, "mem": max(a["total_mem"], each * n_nodes * MEM_MIN), "drain_ms": 0}  # Dragon's destroy() waits for nobody
     if n_nodes < have:
         given["nodes"] = n_nodes
     folder = _persister.folder(a["persister_class"], a["persist_path"], a["name"])
@@ -110,16 +117,26 @@ def make(arguments):
     try:
         d = _ddict.up(name, timeout=FOREVER_S if timeout is None else timeout, **given)
     except _ddict.Error as e:
-        raise DDictUnableToCreateError(str(e)) from e
+        raise DDictUnableToCreateError(said(e)) from e
     policy = arguments["policy"]
     kept = {**arguments, "policy": policy if isinstance(policy, list) else None, "persister_class": None, "name": name}
-    about = {"arguments": kept, "is_window": "working_set" in given, "persist": given.get("persist")}
     if not given.get("read_only"):
-        d[KEY] = about
-    return d, about
+        d[KEY] = {"arguments": kept}
+    return d, about(d, kept)
 
 
-def about(d):
-    """What a handle has to know about a dictionary that was made elsewhere, also by srun --ddict"""
-    kept = d.get(KEY) or {"arguments": None, "persist": None}
-    return {**kept, "is_window": d.working_set > 0}  # what is kept may be of the dictionary that was saved
+def _states(d):
+    """(the folder of its states, None: it has none; whether it is read-only)"""
+    try:
+        folder, _, _, read_only = d._persistence()
+    except _ddict.Error:
+        return None, False
+    return folder, read_only
+
+
+def about(d, arguments=None):
+    """What a handle has to know about a dictionary, which may be made elsewhere, also by srun --ddict. arguments: those it was made with"""
+    if arguments is None:
+        arguments = d.get(KEY, {}).get("arguments")
+    folder, read_only = _states(d)
+    return {"arguments": arguments, "is_window": d.working_set > 0, "persist": folder, "read_only": read_only}

@@ -20,9 +20,9 @@ class DDictManagerStats:
     timekeeper_stats: dict = field(default_factory=dict)  # seconds by operation, of all puts, gets, ...
 
 
-def of(manager_id, s):
-    """The statistics of a manager out of those of ddict (`ddict stats`)"""
+def of(manager_id, s, keys=None):
+    """The statistics of a manager out of those of ddict (`ddict stats`). keys: how many it has, None: those that are not hidden"""
     used = s["num_keys"]
     seconds = {f"{name}_op": times["count"] * times["p50_ns"] / 1e9 for name, times in s["latency"].items()}
     return DDictManagerStats(manager_id, s["hostname"], s["total_bytes"], s["total_used_bytes"], s["pool_free_space"], s["pool_utilization"],
-                             used - s["hidden_keys"], dict(s["free_blocks"]), used, used, used, seconds)
+                             used - s["hidden_keys"] if keys is None else keys, dict(s["free_blocks"]), used, used, used, seconds)

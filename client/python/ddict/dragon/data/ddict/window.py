@@ -98,4 +98,4 @@ class Window:
     def advance(self):
         """advance() -- of a read-only dictionary: read the next checkpoint on disk"""
         self._persisted("advance")
-        self.ddict.advance()
+        self._plain_checkpoint = self.ddict.advance()
