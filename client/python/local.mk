@@ -36,6 +36,7 @@ python_dragon = client/python/ddict/dragon/__init__.py client/python/ddict/drago
 python_dragon_data = client/python/ddict/dragon/data/__init__.py
 python_dragon_dataddict = client/python/ddict/dragon/data/ddict/__init__.py \
   client/python/ddict/dragon/data/ddict/batch.py client/python/ddict/dragon/data/ddict/ddict.py \
+  client/python/ddict/dragon/data/ddict/directed.py \
   client/python/ddict/dragon/data/ddict/errors.py client/python/ddict/dragon/data/ddict/filter.py \
   client/python/ddict/dragon/data/ddict/keys.py client/python/ddict/dragon/data/ddict/making.py \
   client/python/ddict/dragon/data/ddict/near.py \

@@ -61,6 +61,16 @@ class Persist(unittest.TestCase):
         for option in dict(restore_from=0), dict(persist_freq=1):
             self.assertRaisesRegex(AttributeError, next(iter(option)) + " needs a persister_class", DDict, 1, 1, 16 << 20, name="x", **option)
 
+    def test_what_is_put_on_a_manager_is_saved(self):
+        d = DDict(2, 1, 16 << 20, working_set_size=2, **self.more)
+        for i in range(8):
+            d.manager(1)[i] = i
+        d.persist()
+        d.destroy()
+        d = DDict(2, 1, 16 << 20, working_set_size=2, restore_from=0, **self.more)
+        self.addCleanup(d.destroy)
+        self.assertEqual(([d.manager(1)[i] for i in range(8)], sorted(d)), (list(range(8)), list(range(8))))
+
     def test_an_attached_handle_persists(self):
         d = self.make()
         d["a"] = 1

@@ -122,6 +122,45 @@ class Window(unittest.TestCase):
         d.rollback()
         self.assertEqual(sum(s.num_keys for s in d.stats), 10)
 
+    def test_what_is_put_on_a_manager_is_in_checkpoints(self):
+        d = self.make(working_set_size=3)
+        one = d.manager(0)
+        for step in range(2):
+            for i in range(8):
+                one[i], one["k", i], one[i + 0.5] = (step, i), step, step
+            one.checkpoint()
+        keys = {*range(8), *(("k", i) for i in range(8)), *(i + 0.5 for i in range(8))}
+        one.rollback()
+        self.assertEqual(({d.manager(1).get(i) for i in range(8)}, [one[i] for i in range(8)]), ({None}, [(1, i) for i in range(8)]))
+        one.rollback()
+        self.assertEqual(([one[i] for i in range(8)], one["k", 3], one[3.5]), ([(0, i) for i in range(8)], 0, 0))
+        self.assertEqual((set(one), len(one), set(d), set(d.local_keys()), len(d)), (keys, 24, keys, keys, 24))
+        self.assertEqual((dict(one.items())[5], [s.num_keys for s in d.stats]), ((0, 5), [24, 0]))
+        self.assertEqual((one.pop(3), 3 in one, len(one)), ((0, 3), False, 23))
+        del one[4]
+        self.assertRaises(KeyError, one.__delitem__, 4)
+        one.clear()
+        self.assertEqual((len(one), len(d)), (0, 0))
+        one.checkpoint()
+        self.assertEqual(len(one), 24)
+
+    def test_what_is_put_on_a_manager_may_be_persistent(self):
+        d = self.make(working_set_size=2, wait_for_keys=True)
+        one = d.manager(1)
+        one.start_batch_put(persist=True)
+        for i in range(8):
+            one[i] = i
+        one.end_batch_put()
+        one.pput("also", 1)
+        for step in range(4):
+            one.checkpoint()
+            one["step"] = step
+        self.assertEqual(([one[i] for i in range(8)], one["also"], one["step"]), (list(range(8)), 1, 3))
+        self.assertEqual(one.fetch_add("n", 2), 0)
+        one.wait_for("n", 2, 10)
+        d.sync_to_newest_checkpoint()
+        self.assertNotIn("n", d.manager(0))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -9,6 +9,7 @@ import ddict as _ddict
 from ...native.machine import Node
 from . import making, stats as _stats
 from .batch import Batch
+from .directed import Directed
 from .errors import (DDictCheckpointSyncError, DDictError, DDictFullError, DDictFutureCheckpointError, DDictKeyError, DDictPersistCheckpointError, DDictSyncError,
                      DDictTimeoutError, DDictUnableToCreateError, raises_theirs, theirs)
 from .filter import FilterContextManager
@@ -51,7 +52,7 @@ class DDict(Window, Near, MutableMapping):
 
     def _begin(self, d, about, number, forms):
         self.ddict, self._about, self._number, self._forms = d, about, number, forms
-        self._there = d if number is None else d.manager(number)  # where its keys are
+        self._there = d if number is None else Directed(d, number) if about["is_window"] else d.manager(number)  # where its keys are
         self._plain_checkpoint, self._batch = 0, None
 
     @classmethod
@@ -233,10 +234,10 @@ class DDict(Window, Near, MutableMapping):
 
     @raises_theirs
     def _put_many(self, pairs, persistent=False):
-        if self._number is not None:
+        if persistent and self._about["is_window"]:
+            self._there.put_many(pairs, persistent=True)
+        elif self._number is not None:
             self._there.update(dict(pairs))
-        elif persistent and self._about["is_window"]:
-            self.ddict.put_many(pairs, persistent=True)
         else:
             self.ddict.put_many(pairs)
 

@@ -16,7 +16,8 @@ class Near:
 
     @raises_theirs
     def manager(self, manager_id):
-        """manager(manager_id) -- a handle whose puts and gets go to one manager: what is put there is found by d.manager(manager_id) alone, on every node"""
+        """manager(manager_id) -- a handle whose puts and gets go to one manager: what is put there is found by d.manager(manager_id) alone, on every node. With a
+        working set it is part of checkpoints, and d lists it, too."""
         numbers = self._numbers
         if not 0 <= manager_id < len(numbers):
             raise ValueError(f"there is no manager {manager_id}: they are 0 to {len(numbers) - 1}")

@@ -4,6 +4,7 @@
 import io
 
 from . import keys
+from .directed import undirected
 
 
 class _Read(io.BytesIO):
@@ -32,6 +33,7 @@ class Forms:
         return keys.stored(key) if self.keys is None else bytes(self.keys.dumps(key))
 
     def given(self, key):
+        key = undirected(key)
         if self.keys is None:
             return keys.given(key)
         return self.keys.loads(key) if type(key) is bytes else key

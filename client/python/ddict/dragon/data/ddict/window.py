@@ -61,8 +61,8 @@ class Window:
         """pput(key, value) -- put a value that stays when its checkpoint is retired"""
         if self._batch is not None and self._batch.persist:
             self._batch.put(self._forms.key(key), self._forms.value(value))
-        elif self._about["is_window"] and self._number is None:
-            self.ddict.pput(self._forms.key(key), self._forms.value(value))
+        elif self._about["is_window"]:
+            self._there.pput(self._forms.key(key), self._forms.value(value))
         else:
             self[key] = value
 
