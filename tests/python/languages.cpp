@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// languages.cpp - the C++ side of test_languages.py: "put" and "check" as languages.c; "checkpoints" and "self" look at the rest of ddict.hpp.
+// languages.cpp - the C++ side of test_languages.py: "put" and "check" as languages.c; "checkpoints", "states", "steps" and "self" look at the rest of ddict.hpp.
 #include <ddict.hpp>
 
 #include <cstdint>
@@ -203,6 +203,37 @@ static void see_checkpoints(Dict &d) {
     MUST(n.sync_to_newest_checkpoint() == 2 && n.get("b") == 3);
 }
 
+// In a dictionary with a folder for its states.
+static void see_states(Dict &d) {
+    using Ids = std::vector<std::uint64_t>;
+    MUST(d.persisted_ids().empty());
+    d.put("a", 1);
+    d.persist();
+    d.put("a", 2);
+    d.persist_as(5);
+    d.put("b", 3);
+    MUST((d.persisted_ids() == Ids{0, 5}));
+    MUST((raises<ddict::Error>(-ENOENT, [&] { d.restore(7); })));
+    MUST((raises<ddict::Error>(-EINVAL, [&] { d.advance(); })));
+    MUST(d.get<int>("b") == 3);
+    d.restore(5);
+    MUST(d.get<int>("a") == 2 && d.size() == 1);
+    ddict_persistence p;
+    MUST(ddict_get_persistence(d.handle(), &p) == 0 && p.dir[0] == '/' && !p.read_only);
+}
+
+// In one that only reads them.
+static void see_steps(Dict &d) {
+    d.advance();
+    MUST(d.get<int>("a") == 1 && d.is_frozen());
+    d.advance();
+    MUST(d.get<int>("a") == 2);
+    MUST((raises<ddict::Error>(-ENOENT, [&] { d.advance(); })));
+    MUST((raises<ddict::FrozenError>(DDICT_EFROZEN, [&] { d.persist(); })));
+    d.restore(0);
+    MUST(d.get<int>("a") == 1 && d.persisted_ids().size() == 2);
+}
+
 int main(int argc, char **argv) {
     std::string what = argc > 1 ? argv[1] : "";
     try {
@@ -213,6 +244,10 @@ int main(int argc, char **argv) {
             check_all(d);
         else if (what == "checkpoints")
             see_checkpoints(d);
+        else if (what == "states")
+            see_states(d);
+        else if (what == "steps")
+            see_steps(d);
         else {
             see_keys(d);
             see_values(d);

@@ -44,3 +44,7 @@ TESTS += tests/python/dragon.t tests/python/dragon-more.t tests/python/persist.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
 endif
+EXTRA_DIST += tests/python/dragon-surface.t tests/python/test_dragon_surface.py
+if BUILD_PYTHON
+TESTS += tests/python/dragon-surface.t
+endif

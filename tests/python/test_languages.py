@@ -120,6 +120,13 @@ class Languages(DictTest):
         with Dictionary(managers=2, mem=64 << 20, more=["--working-set=2"]) as dictionary:
             self.run_program(self.cpp("g++"), "checkpoints", dictionary)
 
+    def test_states_in_cpp(self):
+        program = self.cpp("g++")
+        folder = os.path.join(self.folder.name, "states")
+        for what, words in ("states", ""), ("steps", ",read-only"):
+            with Dictionary(managers=2, mem=64 << 20, more=["--persist", folder + words]) as dictionary:
+                self.run_program(program, what, dictionary)
+
     def test_cpp_of_clang(self):
         program = self.cpp("clang++")
         self.both_ways(program, ("deep", (2**64 - 1, b"z")))
