@@ -310,6 +310,14 @@ DDICT_API int ddict_key_version(ddict_t *d, const void *key, size_t klen, uint64
 DDICT_API int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version,
                                 uint64_t *now, int timeout_ms);
 
+/*
+ * Wait until the key has these vlen bytes, with the tag of flags, DDICT_TAG(t): that of a value of
+ * ddict_values.h is in its flags. It may have another value again when the call returns. -ETIMEDOUT:
+ * it was not seen; of values that follow each other quickly only the last may be.
+ */
+DDICT_API int ddict_wait_for(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                             unsigned flags, int timeout_ms);
+
 /* --- all keys --- */
 
 /* Number of keys of the whole dictionary, without hidden ones, or a negative code. It is a sum over

@@ -15,7 +15,8 @@
  * the calls of ddict.h do that they are named after, and its rules hold: how long a call may take,
  * threads, fork, what is known after a failure. A failure is an exception derived from ddict::Error.
  *
- * A Dict can be moved; any number of threads may use it. Views may outlive it.
+ * A Dict can be moved; any number of threads may use it. Views may outlive it. Queues with waits,
+ * semaphores and barriers are in ddict_sync.hpp.
  */
 #ifndef DDICT_HPP
 #define DDICT_HPP
@@ -219,6 +220,22 @@ class Dict {
         ddict_value v;
         Value<V>::put(v, value);
         detail::check(ddict_pushv(d_.get(), key.data(), key.size(), v.iov, v.n, v.flags, 0, ms_));
+    }
+
+    /* Add to an integer, which is 0 at first; the sum. */
+    std::int64_t add(const Key &key, std::int64_t delta = 1) {
+        std::int64_t sum = 0;
+        detail::check(ddict_add(d_.get(), key.data(), key.size(), delta, &sum, ms_));
+        return sum;
+    }
+    /* Wait until the key has this value: TimeoutError when it was not seen in time. */
+    template <class V> void wait_for(const Key &key, const V &value, Milliseconds timeout) const {
+        ddict_value v;
+        std::string room;
+        Value<V>::put(v, value);
+        auto bytes = v.n == 1 ? v.iov[0] : detail::join(v.iov, room);
+        detail::check(ddict_wait_for(d_.get(), key.data(), key.size(), bytes.iov_base,
+                                     bytes.iov_len, v.flags, detail::ms_of(timeout)));
     }
 
     /* --- one value on every node (ddict_publish()) --- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* atomic.c - calls that depend on what the key has: add, put_if, del_if, append, wait_change. The manager
- * of the key judges; append asks it until nobody else was in between. */
+/* atomic.c - calls that depend on what the key has: add, put_if, del_if, append, wait_change,
+ * wait_for. The manager of the key judges; append asks it until nobody else was in between. */
 #include "cached_read.h"
 #include "request.h"
 #include "window.h"
@@ -220,4 +220,35 @@ int ddict_wait_change(ddict_t *d, const void *key, size_t klen, uint64_t version
     if (rc == 0 && now)
         *now = is;
     return rc;
+}
+
+static int left_ms(struct call_deadline *w) {
+    uint64_t left = call_deadline_left_us(w) / 1000;
+    return left < INT32_MAX ? (int)left : INT32_MAX;
+}
+
+int ddict_wait_for(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
+                   unsigned flags, int timeout_ms) {
+    struct target t;
+    struct call_deadline w;
+    struct ddict_view v;
+    int rc = target_init(&t, d, key, klen, timeout_ms);
+    if (rc < 0 || (rc = tag_check("wait_for", flags)) < 0)
+        return rc;
+    call_deadline_init(&w, t.s, session_wait_ms(t.s, DDICT_WAIT, timeout_ms));
+    do {
+        v = (struct ddict_view){0};
+        rc = ddict_view(d, key, klen, &v, 0, left_ms(&w));
+        if (rc < 0 && rc != DDICT_ENOKEY)
+            return rc;
+        bool is_it = rc == 0 && v.tag == DDICT_TAG_OF(flags) && v.len == vlen &&
+                     (vlen == 0 || memcmp(v.data, val, vlen) == 0);
+        ddict_release(&v);
+        if (is_it)
+            return 0;
+        rc = ddict_wait_change(d, key, klen, v.version, NULL, left_ms(&w));
+    } while (rc == 0);
+    return rc != -ETIMEDOUT ? rc
+                            : dd_error(rc, "the key did not get this value within %.3g s",
+                                       w.timeout_ms / 1000.0);
 }

@@ -266,7 +266,7 @@ START_TEST(all_that_is_appended_is_there) {
 }
 END_TEST
 
-/* --- the wait for another version --- */
+/* --- the wait for another version, or a value --- */
 static struct waiting {
     pthread_t thread;
     char key[32];
@@ -342,6 +342,41 @@ START_TEST(a_wait_ends_with_each_kind_of_change) {
 END_TEST
 
 /* Who waits for a key, and who waits for another version, are both served. */
+static void *wait_for_done(void *arg) {
+    struct waiting *w = arg;
+    w->rc = ddict_wait_for(d, w->key, w->klen, "done", 4, DDICT_TAG(4), WAIT);
+    return NULL;
+}
+
+START_TEST(a_wait_for_a_value_ends_with_that_value_alone) {
+    d = dict_begin(&x, NODES, 1, 96 * MIB);
+    EACH_MANAGER {
+        for (unsigned i = 0; i < BODIES; i++) {
+            waiting[i] = (struct waiting){.klen = klen, .rc = 1};
+            memcpy(waiting[i].key, key, klen);
+            ck_assert_int_eq(pthread_create(&waiting[i].thread, NULL, wait_for_done, &waiting[i]),
+                             0);
+        }
+        it_is_put();
+        ok(ddict_put(d, key, klen, "done", 4, 0, WAIT)); /* with another tag */
+        fails(-ETIMEDOUT, ddict_wait_for(d, key, klen, "done", 4, DDICT_TAG(4), 40));
+        it_is_removed();
+        fails(-ETIMEDOUT, ddict_wait_for(d, key, klen, "done", 4, DDICT_TAG(4), 40));
+        for (unsigned i = 0; i < BODIES; i++)
+            ck_assert_int_eq(pthread_tryjoin_np(waiting[i].thread, NULL), EBUSY);
+        ok(ddict_put(d, key, klen, "done", 4, DDICT_TAG(4), WAIT));
+        for (unsigned i = 0; i < BODIES; i++) {
+            pthread_join(waiting[i].thread, NULL);
+            ck_assert_int_eq(waiting[i].rc, 0);
+        }
+        ok(ddict_put(d, key, klen, "", 0, 0, WAIT));
+        ok(ddict_wait_for(d, key, klen, NULL, 0, 0, WAIT));
+        fails(-EINVAL, ddict_wait_for(d, key, klen, NULL, 0, DDICT_NEW, WAIT));
+    }
+    dict_end(&x, d);
+}
+END_TEST
+
 START_TEST(a_pop_that_waits_takes_it_and_the_others_know) {
     d = dict_begin(&x, NODES, 1, 96 * MIB);
     struct ddict_view v;
@@ -393,6 +428,7 @@ int main(int argc, char **argv) {
                                   nobody_overwrites_what_another_has_stored,
                                   all_that_is_appended_is_there,
                                   a_wait_ends_with_each_kind_of_change,
+                                  a_wait_for_a_value_ends_with_that_value_alone,
                                   a_pop_that_waits_takes_it_and_the_others_know,
                                   nothing_of_it_is_done_while_frozen};
     return tests_main("client_atomic", argc, argv, tests, sizeof tests / sizeof tests[0]);
