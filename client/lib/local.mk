@@ -26,6 +26,7 @@ libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS) -ldl
 
 lib_LTLIBRARIES += libddict.la
 include_HEADERS += client/ddict.h client/ddict_values.h client/ddict.hpp client/ddict_values.hpp
+include_HEADERS += client/ddict_sync.hpp
 # The same procedures for each type and rank, written once.
 fortran_sources = client/fortran/expand.awk client/fortran/ddict.f90.in
 nodist_include_HEADERS = client/fortran/ddict.f90

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// languages.cpp - the C++ side of test_languages.py: "put" and "check" as languages.c; "checkpoints", "states", "steps" and "self" look at the rest of ddict.hpp.
-#include <ddict.hpp>
+// languages.cpp - the C++ side of test_languages.py: "put" and "check" as languages.c; "checkpoints", "states", "steps", "sync" and "self" look at the rest of ddict.hpp.
+#include <ddict_sync.hpp>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <map>
+#include <thread>
 
 using namespace std::string_literals;
 using ddict::Array;
@@ -203,6 +206,70 @@ static void see_checkpoints(Dict &d) {
     MUST(n.sync_to_newest_checkpoint() == 2 && n.get("b") == 3);
 }
 
+template <class Call> std::thread four_times(Call call, int n = 4) {
+    return n == 0 ? std::thread() : std::thread([=] {
+        auto other = four_times(call, n - 1);
+        call();
+        if (other.joinable())
+            other.join();
+    });
+}
+
+// What waits for others. Python has put the queue's first value.
+static void see_sync(Dict &d) {
+    using namespace std::chrono_literals;
+    ddict::Queue<std::string> q(d, "q", 2);
+    MUST(q.size() == 1 && q.pop(0s) == "first" && !q.pop(20ms));
+    MUST(q.push("a") && q.push("b") && !q.push("c", 20ms));
+    std::thread late([&] { q.pop(30s); });
+    MUST(q.push("c", 30s) && q.pop(30s) == "b" && q.pop(30s) == "c" && !q.pop(0s));
+    late.join();
+    MUST((raises<ddict::Error>(-EINVAL, [&] { ddict::Queue<int>(d, "q", 3); })));
+    q.push("text");
+    MUST((raises<ddict::TypeError>(-EBADMSG, [&] { ddict::Queue<int>(d, "q").pop(30s); })));
+
+    MUST(d.add("sum", 5) == 5 && d.add("sum") == 6 && d.get<int>("sum") == 6);
+    MUST((raises<ddict::Error>(DDICT_ENOTINT, [&] { d.put("s", "x"), d.add("s"); })));
+    std::thread comes([&] { d.put("flag", std::vector<int>{1, 2}); });
+    d.wait_for("flag", std::vector<int>{1, 2}, 30s);
+    d.wait_for("sum", 6, 30s);
+    comes.join();
+    MUST((raises<ddict::TimeoutError>(-ETIMEDOUT, [&] { d.wait_for("sum", 7, 20ms); })));
+
+    ddict::Semaphore two(d, "two", 2), same(d, "two", 9);
+    MUST(two.acquire() && same.acquire(1s) && two.value() == 0 && !two.acquire(20ms));
+    std::thread gives([&] { same.release(); });
+    MUST(two.acquire(30s));
+    gives.join();
+    two.release(2);
+    std::atomic<int> inside{0}, most{0};
+    four_times([&] {
+        for (int i = 0; i < 20; i++) {
+            MUST(two.acquire(30s));
+            most = std::max<int>(most, ++inside);
+            std::this_thread::yield();
+            --inside;
+            two.release();
+        }
+    }).join();
+    MUST(most <= 2 && two.value() == 2);
+
+    ddict::Barrier all(d, "all", 4);
+    std::atomic<int> came{0};
+    std::atomic<bool> early{false};
+    four_times([&] {
+        for (int round = 1; round <= 10; round++) {
+            came++;
+            all.wait(30s);
+            early = early || came < 4 * round;
+            all.wait(30s);
+        }
+    }).join();
+    MUST(came == 40 && !early);
+    MUST((raises<ddict::TimeoutError>(-ETIMEDOUT, [&] { all.wait(20ms); })));
+    MUST((raises<ddict::Error>(-EINVAL, [&] { ddict::Barrier(d, "none", 0); })));
+}
+
 // In a dictionary with a folder for its states.
 static void see_states(Dict &d) {
     using Ids = std::vector<std::uint64_t>;
@@ -244,6 +311,8 @@ int main(int argc, char **argv) {
             check_all(d);
         else if (what == "checkpoints")
             see_checkpoints(d);
+        else if (what == "sync")
+            see_sync(d);
         else if (what == "states")
             see_states(d);
         else if (what == "steps")

@@ -120,6 +120,10 @@ class Languages(DictTest):
         with Dictionary(managers=2, mem=64 << 20, more=["--working-set=2"]) as dictionary:
             self.run_program(self.cpp("g++"), "checkpoints", dictionary)
 
+    def test_what_waits_in_cpp(self):
+        ddict.Queue("q", d=self.d).put("first")
+        self.run_program(self.cpp("g++"), "sync")
+
     def test_states_in_cpp(self):
         program = self.cpp("g++")
         folder = os.path.join(self.folder.name, "states")
