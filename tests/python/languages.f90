@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! languages.f90 - the Fortran side of test_languages.py: "put" stores, "check" reads what Python stored, "self" looks at errors.
+! languages.f90 - the Fortran side of test_languages.py: "put" stores, "check" reads what Python stored, "self" looks at errors, "queue" at queues.
 program languages
    use ddict
    implicit none
@@ -15,6 +15,8 @@ program languages
       call check_all()
    case ('self')
       call look()
+   case ('queue')
+      call queue_up()
    case default
       call d%get('none', n)
    end select
@@ -104,6 +106,35 @@ contains
       call must(all(shape(section) == [3, 3]) .and. section(2, 1) == 4 .and. section(1, 2) == 9, 'section')
       call d%get('empty', none)
       call must(size(none) == 0 .and. d%has('empty') .and. .not. d%has('none'), 'empty')
+   end subroutine
+
+   ! A queue, to which Python has pushed "first" and which Python reads on.
+   subroutine queue_up()
+      character(:), allocatable :: text
+      real(real64), allocatable :: w(:)
+      real(real64) :: x
+      integer :: stat
+      character(200) :: why
+      call must(d%queued('q') == 1 .and. d%queued('none') == 0, 'queued')
+      call d%pop('q', text)
+      call must(text == 'first', 'first')
+      call d%pop('q', n, wait=0.05, stat=stat)
+      call must(stat == ddict_etimedout, 'an empty one')
+      call d%pop('q', n, stat=stat, errmsg=why)
+      call must(stat == ddict_enokey .and. why /= '', 'at once')
+      call d%push(tuple('q', 2), 7)
+      call d%push(tuple('q', 2), [1.0_real64, 2.0_real64])
+      call d%push(tuple('q', 2), 'text')
+      call d%push(tuple('q', 2), .true.)
+      call d%push(tuple('q', 2), 0.5)
+      call must(d%queued(tuple('q', 2)) == 5, 'five')
+      call d%pop(tuple('q', 2), n, wait=10.0)
+      call d%pop(tuple('q', 2), w)
+      call must(n == 7 .and. all(w == [1.0_real64, 2.0_real64]), 'in order')
+      call d%pop(tuple('q', 2), x, stat=stat)
+      call must(stat == ddict_etype .and. d%queued(tuple('q', 2)) == 2, 'a text is no number')
+      call d%push(1.5, 1, stat=stat, errmsg=why)
+      call must(stat == ddict_etype .and. index(why, 'key') > 0, 'a real is no key')
    end subroutine
 
    subroutine look()

@@ -166,6 +166,12 @@ class Languages(DictTest):
         self.d.update(self.values_of_fortran())
         self.run_program(program, "check")
 
+    def test_a_queue_of_fortran(self):
+        self.d._push("q", "first", 0, 0)
+        self.run_program(self.fortran(), "queue")
+        self.assertEqual([self.d.pop(("q", 2)), self.d.pop(("q", 2))], [True, 0.5])
+        self.assertNotIn(("q", 2), self.d)
+
     def test_fortran_says_what_is_wrong(self):
         program = self.fortran()
         self.run_program(program, "self")
