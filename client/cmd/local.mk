@@ -19,6 +19,7 @@ ddict_SOURCES = $(client_common_sources) $(client_save_sources) client/cmd/bind.
 ddict_SOURCES += client/cmd/ls_published.c client/cmd/ls_published.h client/cmd/value_kind.h
 ddict_SOURCES += client/cmd/front.c client/cmd/front.h client/cmd/save_front.c client/cmd/save_line.h \
   client/cmd/save_state.c client/cmd/save_work.c client/cmd/states.c
+ddict_SOURCES += client/cmd/stats_metrics.c client/cmd/stats_metrics.h
 ddict_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS) $(XXHASH_CFLAGS) -I$(top_srcdir)/client/rt
 ddict_LDADD = liblaunch.la libplace.la libddict.la libddict-runtime.la libtopology.la libgpu.la \
   libwireclient.la libbase.la $(JANSSON_LIBS) $(XXHASH_LIBS) -lm

@@ -166,8 +166,22 @@ is 0 "2 9" python3 -c 'import json,os,subprocess
 s = json.loads(subprocess.check_output([os.environ["ddict"], "stats", "--json"]))
 print(len(s["managers"]), s["total"]["num_keys"])'
 is 0 "4" bash -c '"$ddict" stats | grep -cE "^ *(manager|0|1|total) "'
+is 0 "2 gauge 9" bash -c '"$ddict" stats --metrics | awk "/^ddict_num_keys{manager=\"[01]\",node=\".*\"} / { n++; keys += \$2 } /^# TYPE ddict_num_keys / { t = \$4 } END { print n, t, keys }"'
+is 0 "2 2" bash -c '"$ddict" stats --metrics | awk "/^ddict_latency_count{manager=\"[01]\",node=\".*\",of=\"put\"} / { n++ } /^ddict_pool_utilization{.*} [0-9.]+$/ { u++ } END { print n, u }"'
+is 0 "# EOF" bash -c '"$ddict" stats --metrics | tail -n 1'
+is 0 "" bash -c '"$ddict" stats --metrics | grep -vxE "# TYPE ddict_[a-z0-9_]+ gauge|# EOF|ddict_[a-z0-9_]+\{manager=\"[01]\",node=\"[^\"]+\"(,of=\"[a-z0-9_]+\")?\} -?[0-9.e+-]+" || :'
+is 2 "" "$ddict" stats --every=0
+is 2 "" "$ddict" stats --every=1 --metrics
 is 0 9 bash -c '"$ddict" ls | wc -l'
 is 0 "" "$ddict" rm --all
 is 0 "" "$ddict" ls
+"$ddict" stats --json --every=0.05 >every.out 2>&1 &
+again=$!
+for ((i = 0; i < 400; i++)); do
+    [ "$(grep -c '^{"managers":.*}$' every.out)" -lt 3 ] || break
+    sleep 0.05
+done
+[ $i -lt 400 ] || { echo "FAILED: stats --every printed $(wc -l <every.out) lines"; failed=1; }
 is 0 "" "$ddict" down
+wait $again || { echo "FAILED: stats --every ended with $?"; tail -n 1 every.out; failed=1; }
 exit $failed
