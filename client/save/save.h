@@ -99,11 +99,11 @@ static inline size_t loaded_key(char key[SAVE_LOADED_CAP], unsigned n) {
 static inline unsigned loaded_keys(ddict_t *d) {
     return ddict_refills(d) == 1 ? SAVE_LOADED_N : 1;
 }
-/* Whether the key says who holds something: of locks, semaphores, barriers and the tasks of queues
- * (FORMAT 7). A client of that number is somebody else in another dictionary. */
+/* Whether the key says who holds something: of locks, semaphores, barriers, conditions and the
+ * tasks of queues (FORMAT 7). A client of that number is somebody else in another dictionary. */
 static inline bool save_holders(const void *key, size_t klen) {
-    static const char *const first[] = {"sddict.lock", "sddict.rlock", "sddict.semaphore",
-                                        "sddict.barrier", "sddict.tasks"};
+    static const char *const first[] = {"sddict.lock",    "sddict.rlock",     "sddict.semaphore",
+                                        "sddict.barrier", "sddict.condition", "sddict.tasks"};
     const uint8_t *k = key;
     for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
         size_t len = strlen(first[i]);

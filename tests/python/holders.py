@@ -95,6 +95,17 @@ def count(n):
         counter.add()
 
 
+def wait_for_news():
+    d = ddict.attach()
+    news = ddict.Condition("news", d=d)
+    before = news._me
+    news._me = lambda: d.__setitem__(("pid", (me := before())[2]), os.getpid()) or me
+    with news:
+        say("held")
+        say(news.wait(60))
+    sys.stdin.readline()
+
+
 def work(who):
     """Take values, and say which; the last one of each process is never done."""
     d = ddict.attach()

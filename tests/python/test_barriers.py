@@ -42,6 +42,70 @@ class Conditions(Two):
         self.assertEqual(counter.add(1), 8)
 
 
+    def test_a_condition(self):
+        """Of several that wait so many go on as are notified; one that is killed is none of them."""
+        here = ddict.Condition("news", d=self.d)
+        waits = [Process(self, i % 2, "wait_for_news") for i in range(4)]
+        for p in waits:
+            self.assertEqual(p.line(), "held")
+            p.listen()
+        self.wait_for_waiting(here, 4)
+        first = here._read()[1][0]
+        victim = next(p for p in waits if p.process.pid == self.d["pid", first[2]])
+        victim.process.kill()
+        victim.process.wait()
+        self.assertRaises(RuntimeError, here.notify)
+        self.assertRaises(RuntimeError, here.wait)
+        for n, told in ((1, 1), (0, 1), (5, 3)):
+            with here:
+                here.notify(n)
+            end = time.monotonic() + SOON_S
+            while len(here._read()[1] or []) > 3 - told:
+                self.assertLess(time.monotonic(), end)
+            others = [p for p in waits if p is not victim]
+            while sum("True\n" in p.said for p in others) < told:
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.01)
+            self.assertEqual(sum("True\n" in p.said for p in others), told)
+
+    def wait_for_waiting(self, condition, n):
+        end = time.monotonic() + SOON_S
+        while len(condition._read()[1] or []) < n:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def test_a_condition_and_its_time(self):
+        a, b = ddict.Condition("t", d=self.d), pickle.loads(pickle.dumps(ddict.Condition("t", ddict.RLock("own", self.d), self.d)))
+        for it in a, b:
+            with it, it:  # its lock, twice
+                self.assertIs(it.wait(0.05), False)
+                self.assertIs(it.wait_for(lambda: False, 0.05), False)
+                self.assertEqual(it.wait_for(lambda: 7), 7)
+                self.assertEqual(it._read()[1], None)
+                self.assertEqual(it._lock._depth, 2)
+        plain = ddict.Condition("p", ddict.Lock("plain", self.d), self.d)
+        far = ddict.Condition("p", ddict.Lock("plain", self.far), self.far)
+
+        def tells():
+            with far:
+                self.far["told"] = 1
+                far.notify_all()
+
+        self.d.pop("told", None)
+        thread = threading.Thread(target=tells)
+        with plain:
+            thread.start()
+            self.assertTrue(plain.wait_for(lambda: "told" in self.d, 20))
+            self.assertTrue(plain._lock.locked())
+        thread.join()
+        d = self.dictionary.attach(0, timeout=0.3)
+        mine = ddict.Condition("none", d=d)
+        with self.assertRaises(ddict.TimeoutError), mine:
+            mine.wait()
+        self.assertFalse(mine._lock.locked())
+        d.detach()
+
+
 class Barriers(Two):
     def test_rounds(self):
         processes = [Process(self, i % 2, "rounds", 10, 4, i) for i in range(4)]

@@ -24,7 +24,7 @@ from ._atomic import ABSENT
 from ._copies import SyncError
 from ._events import KeyEvent, Subscription, subscribe as _subscribe, wait_for_prefix as _wait_for_prefix
 from ._barrier import Barrier, BrokenBarrierError
-from ._conditions import Counter, Event
+from ._conditions import Condition, Counter, Event
 from ._future import Future
 from ._locks import Lock, RLock, Semaphore
 from ._manager import Manager
@@ -42,7 +42,7 @@ __all__ = ["ABSENT", "attach", "AuthError", "bytes_key", "CredError", "DDict", "
            "RetiredError", "SealedError", "TimeoutError", "ValueSizeError", "VersionError", "View", "ViewsError",
            "down", "key_bytes", "Place", "Queue", "Subscription", "LoadError", "SaveError", "Set", "load", "open_set", "restore",
            "save", "sets", "SyncError", "synchronize", "up"]
-__all__ += ["Barrier", "BrokenBarrierError", "Counter", "Event", "Follower", "JoinableQueue", "KeyEvent", "Lock", "PersistFuture", "RLock", "Semaphore"]
+__all__ += ["Barrier", "BrokenBarrierError", "Condition", "Counter", "Event", "Follower", "JoinableQueue", "KeyEvent", "Lock", "PersistFuture", "RLock", "Semaphore"]
 
 _ABSENT = object()
 _RUN = os.urandom(8).hex()  # of this process and its forks: what stands for a __main__ without a file (a notebook, python -c) in _cloud.py
@@ -441,7 +441,7 @@ class DDict(_ddict.Handle, MutableMapping):
 
         others: a list of DDicts or names. They may have other numbers of managers and nodes. All their keys are removed first. What is put here or there
         meanwhile may be in the copies or not. Kinds of values and hidden keys are copied, too, so data sets, events and counters work there; locks,
-        semaphores, barriers and queues are not, and of a key with several values the first one is. If it fails, with ddict.Error, a part stays there.
+        semaphores, barriers, conditions and queues are not, and of a key with several values the first one is. If it fails, with ddict.Error, a part stays there.
         Runs `ddict copy`. progress: show it on stderr; None: if that is a terminal.
         """
         return _copies.clone(self, others, progress)
