@@ -154,6 +154,7 @@ class Conditions(unittest.TestCase):
                 [put_if(1, 0, 2, 2, 3, ECHANGED), put_if(1, 1, 3, 4, 5), *written("2 get 3 6-7")],
                 [put_if(1, 1, 2, 2, 9), put_if(2, 1, 3, 2, 9, ECHANGED), *written("2 get 2 10-11")],
                 [*written("1 del 2-3"), put_if(1, 0, 2, 4, 5), *written("2 get 2 6-7")],
+                [*written("1 put 8 2-3\n1 put 2 4-8\n2 existing 9 7-10"), put_if(3, 2, 4, 12, 13, ECHANGED)],  # 9 behind 2, though nobody reads 8 and 9
                 [put_if(1, 1, 2, 2, None, -errno.ETIMEDOUT), *written("2 get 1 4-5\n2 get 2 6-7")],
                 [put_if(1, 1, 2, 2, None, -errno.ETIMEDOUT), put_if(2, 1, 3, 4, 5), *written("2 get 3 6-7")]):
             check_history(put + calls)

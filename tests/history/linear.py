@@ -175,6 +175,11 @@ class Search:
     def kind(c):
         return (DEL if c.verb == POP else c.verb, c.wrote, c.read if c.verb == PUT_IF else ABSENT)
 
+    @staticmethod
+    def writes(c):
+        """It can leave the state as it seems to be, and be another value all the same: of those that nobody reads."""
+        return c.verb == PUT or (c.verb == EXISTING and c.code == 0)
+
     def events(self):
         found = []
         for i, c in enumerate(self.calls):
@@ -200,7 +205,7 @@ class Search:
     def seen(self, holds, mask):
         """The mask with all calls that leave this state as it is."""
         for bit, c in self.open.items():
-            if not mask & bit and c.verb != PUT and self.may(bit, mask) and effect(holds, c) == holds:
+            if not mask & bit and not self.writes(c) and self.may(bit, mask) and effect(holds, c) == holds:
                 mask |= bit
         return mask
 
@@ -221,7 +226,7 @@ class Search:
         self.open[bit] = c
         if self.before.get(i) in bits:
             self.behind[bit] = bits[self.before[i]]
-        if c.verb != PUT:
+        if not self.writes(c):
             states = {}
             for (holds, mask), lefts in self.states.items():
                 key = (holds, mask | bit if self.may(bit, mask) and effect(holds, c) == holds else mask)
