@@ -52,7 +52,8 @@ enum {
     DDICT_ENOTINT = -4019, /* of add: the value is no integer of 64 bits */
     /* of put_if, del_if: the key has another version, or none, or is there at all; nothing was done */
     DDICT_ECHANGED = -4020,
-    DDICT_ERETIRED = -4021 /* the handle's checkpoint is older than those of the working set */
+    DDICT_ERETIRED = -4021, /* the handle's checkpoint is older than those of the working set */
+    DDICT_ELINK = -4022     /* between library and managers: the value lies near who put it */
 };
 
 /* Parts of a manager's figures; they never change. */

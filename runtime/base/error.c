@@ -93,6 +93,8 @@ const char *dd_strerror(int code) {
     case DDICT_ESEALED:
         return "the value is of a data set that can be read again (refill): only the set can be "
                "replaced or removed";
+    case DDICT_ELINK:
+        return "the value lies near who put it";
     case DDICT_ENOTINT:
         return "the value is no integer of 64 bits";
     case DDICT_ECHANGED:

@@ -70,7 +70,7 @@ const char *request_full_text(struct manager *m, int code, uint64_t val_len) {
 
 void request_failed(struct requester *a, const struct msg *m, int code) {
     bool plain = code == DDICT_ENOKEY || code == DDICT_EEXISTS || code == DDICT_ESEALED ||
-                 code == DDICT_ENOTINT || code == -ERANGE;
+                 code == DDICT_ENOTINT || code == -ERANGE || code == DDICT_ELINK;
     const char *text = plain ? NULL : request_full_text(a->m, code, m->val_len);
     if (code == DDICT_EFULL)
         a->m->count->full_errors++;
@@ -103,6 +103,10 @@ int request_reserve(struct requester *a, const struct msg *m, const uint8_t *key
     a->room_since = 0;
     if (e == 0 && m->flags & MSGF_LOADED && a->m->setup->refill)
         store_mark_loaded(ref);
+    if (e == 0 && m->flags & MSGF_LINK) {
+        store_mark_link(ref);
+        a->m->linked = true;
+    }
     return e == -EAGAIN ? manager_waits_for_room(a->m) : e;
 }
 
@@ -134,7 +138,11 @@ void request_give(struct requester *a, const struct msg *req, const struct store
         struct store_queue q;
         store_queue_look(m->store, it->key, it->key_len, it->hash, &q);
         r.aux = 1 + q.more;
-        requester_send(a, &r, NULL, 0);
+        bool asks = req->flags & MSGF_LINK, link = asks && item_is_link(it);
+        r.val_len = asks ? 0 : item_read_len(it);
+        if (link)
+            r.val_len = it->val_len;
+        requester_send(a, &r, link ? item_value(it) : NULL, link ? it->val_len : 0);
         return;
     }
     m->count->bytes_out += r.val_len;

@@ -425,6 +425,7 @@ int manager_open(struct manager *m) {
     if (e < 0)
         return e;
     m->header = store_header(m->store);
+    m->linked = m->header->num_keys > 0; /* of the life before */
     m->spill =
         (struct io_handler){.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), .ready = spill_ready};
     if (m->spill.fd < 0)

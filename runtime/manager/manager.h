@@ -186,6 +186,7 @@ struct manager {
     bool stopping; /* atomic: the populating thread reads it */
     /* ddictd has asked for the last figures: other managers may end before this one */
     bool ending;
+    bool linked;  /* there may be links (PROTOCOL 2): changes look for them */
     bool knows;   /* all clients and hold pages (SUP_GO); before that nothing in the heap changes */
     bool reap;    /* a requester is gone: free it at the end of the turn */
     uint64_t now; /* CLOCK_MONOTONIC in this turn of the loop */

@@ -233,6 +233,10 @@ static int value_reserve(struct replica_in *in, const struct msg *r, const uint8
     in->since = in->scan = 0;
     if (e == 0 && r->flags & MSGF_LOADED)
         store_mark_loaded(&in->ref);
+    if (e == 0 && r->flags & MSGF_LINK) {
+        store_mark_link(&in->ref);
+        m->linked = true;
+    }
     return e;
 }
 

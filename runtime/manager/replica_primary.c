@@ -180,6 +180,8 @@ static bool value_send(struct replica_primary *p, struct msg *r, const void *key
     r->tag = it->tag;
     if (item_is_loaded(it))
         r->flags |= MSGF_LOADED;
+    if (item_is_link(it))
+        r->flags |= MSGF_LINK;
     if (r->val_len == 0)
         return repl_send(p, r, key, NULL, 0, NULL, NULL);
     if (!item_away(it) && r->key_len + r->val_len <= COPIED_MOST)

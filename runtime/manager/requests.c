@@ -59,6 +59,24 @@ static bool is_sealed(const struct manager *m, const struct msg *req, const void
            store_find(m->store, key, req->key_len, &there) == 0 && item_is_loaded(there.item);
 }
 
+/* --- links: the value of a key is that of another one, which its client knows about --- */
+/* Whether the request is of a client that does not know yet that the key has a link. */
+static bool is_linked(const struct manager *m, const struct msg *req, const void *key) {
+    struct store_ref there;
+    return m->linked && !(req->flags & MSGF_LINK) && req->rule != RULE_LINKED &&
+           store_find(m->store, key, req->key_len, &there) == 0 && item_is_link(there.item);
+}
+
+/* A link is the only value of its key: what is popped then is known. */
+static bool link_is_queued(const struct manager *m, const struct msg *req, const void *key,
+                           uint64_t hash) {
+    struct store_queue q;
+    if (!(req->flags & MSGF_LINK))
+        return false;
+    store_queue_look(m->store, key, req->key_len, hash, &q);
+    return q.more > 0;
+}
+
 /* --- with a backup: changes in flight --- */
 /* It waits for a change of its key before it, or was refused for want of memory. */
 static bool waits_behind(struct requester *a, const struct request *q) {
@@ -104,7 +122,11 @@ static int put_judge(const struct manager *m, const struct msg *req, const void 
     if (request_is_refill(m, req))
         return anew_is_awaited(m, hash) ? 0 : DDICT_EEXISTS;
     bool wants_new = req->flags & MSGF_NEW || rule_wants_absent(req);
-    return !wants_new && is_sealed(m, req, key) ? DDICT_ESEALED : 0;
+    if (!wants_new && is_sealed(m, req, key))
+        return DDICT_ESEALED;
+    if (link_is_queued(m, req, key, hash))
+        return -EINVAL;
+    return is_linked(m, req, key) ? DDICT_ELINK : 0;
 }
 
 /* NEW, and whether its key was there is not known yet. */
@@ -255,8 +277,8 @@ static int pop_ready(struct requester *a, const struct msg *req, const void *key
                      struct stream_out **ready, bool *over) {
     struct store_ref ref;
     int e = store_find(a->m->store, key, req->key_len, &ref);
-    if (e == 0 && item_is_loaded(ref.item)) {
-        request_failed(a, req, DDICT_ESEALED);
+    if (e == 0 && (item_is_loaded(ref.item) || item_is_link(ref.item))) {
+        request_failed(a, req, item_is_link(ref.item) ? DDICT_ELINK : DDICT_ESEALED);
         *over = true;
         return 0;
     }
@@ -307,6 +329,10 @@ int request_look(struct requester *a, const struct msg *req, const void *key) {
         pop ? pop_ready(a, req, key, &ready, &over) : store_find(m->store, key, req->key_len, &ref);
     if (e == DDICT_ENOKEY || over)
         return e;
+    if (req->type == MSG_GET && e == 0 && item_is_link(ref.item)) {
+        request_failed(a, req, DDICT_ELINK);
+        return 0;
+    }
     if (faults.on && e == 0)
         faults_found(req->type);
     if (pop && e == 0 && m->flights)
@@ -389,6 +415,8 @@ static void del_failed(struct requester *a, const struct request *q, int e) {
 static int del_judge(struct requester *a, const struct request *q) {
     if (is_sealed(a->m, q->m, q->key))
         return DDICT_ESEALED;
+    if (is_linked(a->m, q->m, q->key))
+        return DDICT_ELINK;
     bool judged = !q->m->rule || (a->m->flights && flight_commits(a->m, q->m));
     return judged ? 0 : rule_judge(a->m, q->m, q->key, true, NULL);
 }

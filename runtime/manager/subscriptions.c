@@ -323,7 +323,8 @@ static size_t event_write(struct manager *m, uint8_t *to, size_t room, const str
     if (h->kind == EVENT_PUT && h->val_len <= inline_max && h->val_len <= room - len &&
         store_find(m->store, h->key, h->key_len, &ref) == 0 &&
         /* not from the spill: who wants it reads it */
-        ref.item->version == h->version && ref.value && ref.item->val_len == h->val_len) {
+        ref.item->version == h->version && ref.value && ref.item->val_len == h->val_len &&
+        !item_is_link(ref.item)) {
         r.got = (uint32_t)h->val_len;
         memcpy(to + len, ref.value, h->val_len);
     }
@@ -486,7 +487,7 @@ static void event_tell(struct manager *m, uint8_t kind, const void *key, uint32_
 
 void subscriptions_put(struct manager *m, const struct item *it, uint64_t version) {
     if (m->subscriptions->list)
-        event_tell(m, EVENT_PUT, it->key, it->key_len, version, item_len(it), it->tag);
+        event_tell(m, EVENT_PUT, it->key, it->key_len, version, item_read_len(it), it->tag);
 }
 
 void subscriptions_del(struct manager *m, const void *key, uint32_t key_len) {

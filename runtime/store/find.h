@@ -195,18 +195,23 @@ FIND_INLINE int find_item(const struct arena_view *a, uint64_t off, uint64_t h, 
  * Where the value is. It is guessed, and the guess is compared with the item: so the value's lines
  * are loaded together with the item's, where a sum with the item's `pad` would wait for the item.
  * The guess is right for a value of 256 bytes and more. The arena begins at a multiple of 64, so
- * addresses may be rounded like offsets.
+ * addresses may be rounded like offsets. False: it is a link, for which no guess is right.
  */
-FIND_INLINE const void *find_value(const struct item *item, size_t key_len) {
+FIND_INLINE bool find_value(const struct item *item, size_t key_len, const void **value) {
     uintptr_t behind = (uintptr_t)item + sizeof *item + key_len;
     uintptr_t guess = (behind + 63) & ~(uintptr_t)63;
-    return __builtin_expect(behind + item_pad(item) == guess, 1) ? (const void *)guess
-                                                                 : item_value_behind(item, key_len);
+    *value = (const void *)guess;
+    if (__builtin_expect(behind + (item->pad & (ITEM_PAD | ITEM_LINK)) == guess, 1))
+        return true;
+    if (__builtin_expect(item_is_link(item), 0))
+        return false;
+    *value = item_value_behind(item, key_len);
+    return true;
 }
 /*
  * As find_item(), in fewer steps, for find_fast(): the key decides, and the value's end must lie in
- * the mapping whatever the header says. False also for a damaged word or header; reader_find()
- * tells them apart.
+ * the mapping whatever the header says. False also for a link, and a damaged word or header;
+ * reader_find() tells them apart.
  */
 FIND_INLINE bool find_item_short(const struct arena_view *a, uint64_t off, const void *key,
                                  size_t key_len, struct found *out) {
@@ -217,7 +222,8 @@ FIND_INLINE bool find_item_short(const struct arena_view *a, uint64_t off, const
         return false;
     if (__builtin_expect(item->key_len != key_len || !key_equal(item->key, key, key_len), 0))
         return false;
-    out->value = find_value(item, key_len);
+    if (__builtin_expect(!find_value(item, key_len, &out->value), 0))
+        return false;
     out->item = item;
     out->val_len = item->val_len;
     out->off = off;

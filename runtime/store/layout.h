@@ -171,13 +171,15 @@ struct item {
     uint64_t val_len;
     uint32_t key_len; /* 1..65536 */
     uint8_t tag;      /* the user's (DDICT_TAG) */
-    uint8_t pad;      /* bytes between key and value; ITEM_LOADED */
+    uint8_t pad;      /* bytes between key and value; ITEM_LOADED, ITEM_LINK */
     uint16_t check;
     uint8_t key[];
 };
 _Static_assert(sizeof(struct item) == 32, "layout version must change with the item");
-#define ITEM_PAD    63u          /* of pad: these bytes */
-#define ITEM_LOADED 128u         /* in pad: it is sealed, as it can be read again (PROTOCOL 13) */
+#define ITEM_PAD    63u  /* of pad: these bytes */
+#define ITEM_LOADED 128u /* in pad: it is sealed, as it can be read again (PROTOCOL 13) */
+/* in pad: the value names the place of another one (PROTOCOL 2), and begins with that one's length */
+#define ITEM_LINK   64u
 #define ITEM_CACHED (1ull << 63) /* in version: of another manager (I17) */
 #define ITEM_QUEUE  (1ull << 62) /* the record of a queue (LAYOUT 12) */
 /* a value behind the first of its key; the rest of version is its number */
@@ -242,6 +244,9 @@ static inline uint64_t item_pad(const struct item *i) {
 static inline bool item_is_loaded(const struct item *i) {
     return i->pad & ITEM_LOADED;
 }
+static inline bool item_is_link(const struct item *i) {
+    return i->pad & ITEM_LINK;
+}
 
 /* Offset of the value from the start of an item at arena offset off. */
 static inline uint64_t item_value_at(uint64_t off, uint64_t key_len, uint64_t val_len) {
@@ -256,6 +261,13 @@ static inline const void *item_value_behind(const struct item *i, uint64_t key_l
 }
 static inline const void *item_value(const struct item *i) {
     return item_value_behind(i, i->key_len);
+}
+/* The length of the value that a reader gets. */
+static inline uint64_t item_read_len(const struct item *i) {
+    uint64_t len = item_len(i);
+    if (item_is_link(i) && len >= sizeof len && !(i->val_len & ITEM_AWAY))
+        __builtin_memcpy(&len, item_value(i), sizeof len);
+    return len;
 }
 /* NULL: the value is behind the key. */
 static inline const struct item_away *item_away(const struct item *i) {

@@ -75,7 +75,7 @@ static bool block_choose(struct store *s, struct batch *b, uint64_t off) {
     struct item *head = arena_at(s, to);
     head->version = item->version;
     head->hash = item->hash;
-    head->pad |= item->pad & ITEM_LOADED;
+    head->pad |= item->pad & (ITEM_LOADED | ITEM_LINK);
     memcpy(head->key, item->key, item->key_len);
     head->check = item_check(head);
     if (store_pin(s, off) < 0) { /* the block must not be freed while it is read */

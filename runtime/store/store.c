@@ -212,6 +212,11 @@ void store_mark_loaded(struct store_ref *ref) {
     ref->item->check = item_check(ref->item);
 }
 
+void store_mark_link(struct store_ref *ref) {
+    ref->item->pad |= ITEM_LINK;
+    ref->item->check = item_check(ref->item);
+}
+
 void store_shorten(struct store_ref *ref, uint64_t len) {
     ref->item->val_len = len;
     ref->item->check = item_check(ref->item);

@@ -108,6 +108,8 @@ int store_reserve_memory(struct store *s, const void *key, uint32_t key_len, uin
                          uint8_t tag, struct store_ref *ref);
 /* The item is sealed from its commit on: its manager refuses whoever would change it. */
 void store_mark_loaded(struct store_ref *ref);
+/* Its value is a link. It must not be in the spill. */
+void store_mark_link(struct store_ref *ref);
 void store_abort(struct store *s, struct store_ref *ref);
 /* The value of a block that was reserved, and is not in the spill, has only len bytes, fewer than were
  * asked for. The block stays as large as it is. */

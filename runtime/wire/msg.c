@@ -25,10 +25,10 @@ static const struct msg_rule {
     [MSG_PAD] = {"PAD", NO_SUCH, 0},
     [MSG_PUT] = {"PUT", KEY_VALUE,
                  MSGF_NEW | MSGF_EXISTING | MSGF_STREAM | MSGF_HOP | MSGF_APPEND | MSGF_WAIT |
-                     MSGF_AGAIN | MSGF_LOADED | MSGF_REFILL | MSGF_RESTORE},
+                     MSGF_AGAIN | MSGF_LOADED | MSGF_REFILL | MSGF_RESTORE | MSGF_LINK},
     [MSG_GET] = {"GET", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE | MSGF_AGAIN},
     [MSG_POP] = {"POP", KEY, MSGF_WAIT | MSGF_VIEW | MSGF_HOP | MSGF_REMOTE | MSGF_AGAIN},
-    [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP | MSGF_APPEND | MSGF_AGAIN},
+    [MSG_HEAD] = {"HEAD", KEY, MSGF_WAIT | MSGF_HOP | MSGF_APPEND | MSGF_AGAIN | MSGF_LINK},
     [MSG_DEL] = {"DEL", KEY, MSGF_HOP | MSGF_AGAIN | MSGF_LOADED | MSGF_RESTORE},
     [MSG_CLEAR] = {"CLEAR", NONE, MSGF_HOP | MSGF_AGAIN},
     [MSG_LEN] = {"LEN", NONE, MSGF_HOP | MSGF_AGAIN},
@@ -75,7 +75,7 @@ static const struct msg_rule {
     [MSG_CTL_PRIMARY_LOST] = {"CTL_PRIMARY_LOST", ANY, MSGF_LAST},
     [MSG_CTL_REFILLED] = {"CTL_REFILLED", ANY, MSGF_LAST},
     [MSG_SYNC] = {"SYNC", NONE, MSGF_NEW},
-    [MSG_REPL] = {"REPL", CHANGE, MSGF_STREAM | MSGF_LOADED},
+    [MSG_REPL] = {"REPL", CHANGE, MSGF_STREAM | MSGF_LOADED | MSGF_LINK},
     [MSG_ACK] = {"ACK", NONE, 0},
     [MSG_HOLD] = {"HOLD", NONE, 0},
     [MSG_LIFE] = {"LIFE", NONE, 0},
@@ -93,6 +93,11 @@ static bool rule_good(const struct msg *m) {
         return (m->type == MSG_PUT && !(m->flags & (MSGF_NEW | MSGF_EXISTING | MSGF_APPEND))) ||
                (m->type == MSG_DEL && m->version != 0) ||
                (m->type == MSG_HEAD && m->flags & MSGF_WAIT);
+    case RULE_LINKED:
+        return m->version != 0 &&
+               ((m->type == MSG_PUT &&
+                 !(m->flags & (MSGF_NEW | MSGF_EXISTING | MSGF_APPEND | MSGF_LINK))) ||
+                m->type == MSG_DEL);
     case RULE_ADD:
         return (m->type == MSG_PUT && m->val_len == 0 &&
                 !(m->flags & (MSGF_NEW | MSGF_EXISTING | MSGF_APPEND | MSGF_STREAM))) ||

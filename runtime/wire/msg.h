@@ -99,9 +99,12 @@ enum msg_flag {
     MSGF_REMOTE = 1024,
     /* between managers: the requester has asked before, with this id, over a connection that ended */
     MSGF_AGAIN = 2048,
-    MSGF_LOADED = 4096,  /* PUT, DEL: of a value that can be read again, as DDICT_LOADED */
-    MSGF_REFILL = 8192,  /* PUT: it is read again, as DDICT_REFILL */
-    MSGF_RESTORE = 16384 /* PUT, DEL: of a restore, also while RESTORING (PROTOCOL 9) */
+    MSGF_LOADED = 4096,   /* PUT, DEL: of a value that can be read again, as DDICT_LOADED */
+    MSGF_REFILL = 8192,   /* PUT: it is read again, as DDICT_REFILL */
+    MSGF_RESTORE = 16384, /* PUT, DEL: of a restore, also while RESTORING (PROTOCOL 9) */
+    /* PUT: the value is a link, and its sender removes what a link that it replaces names. HEAD: the
+     * REPLY has the link as its payload, and none if the value is no link */
+    MSGF_LINK = 32768
 };
 
 /*
@@ -133,6 +136,8 @@ enum key_rule {
     /* PUT without a value: the integer of the key and aux, as decimal text; the REPLY has the sum in
      * place of the version. REPL: a PUT of such a sum */
     RULE_ADD,
+    /* PUT, DEL: as RULE_IF, also of a link: its sender removes what that names */
+    RULE_LINKED,
     RULE_N
 };
 
