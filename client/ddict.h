@@ -146,6 +146,9 @@ typedef struct ddict_handle ddict_t; /* a handle; belongs to the caller until dd
 /* Of put, in a dictionary with a working set that waits for keys: the value holds at later
  * checkpoints, too (see WORKING SETS). Elsewhere it means nothing. */
 #define DDICT_PERSISTENT 64u
+/* Of put: the value lies on a manager of this node, and all processes on all nodes have it under its
+ * key as any other (see ddict_put()). */
+#define DDICT_NEAR 128u
 /* Of put and push: an 8-bit tag, which is stored with the value and returned with it. The Python
  * binding says by it how a value is to be read. */
 #define DDICT_TAG(t)        (((unsigned)(t)&0xffu) << 16)
@@ -188,6 +191,15 @@ DDICT_API int ddict_detach(ddict_t *d);
  * Returns after the owner has acknowledged. flags: DDICT_NEW, DDICT_EXISTING or neither, and
  * DDICT_TAG(t). Errors: DDICT_EFULL, DDICT_EEXISTS, DDICT_ENOKEY, DDICT_EKEYSIZE, DDICT_EVALSIZE,
  * DDICT_EFROZEN, -EINVAL (DDICT_NEW and DDICT_EXISTING together).
+ *
+ * DDICT_NEAR: the value lies on a manager of the caller's node, whichever manager owns the key, and
+ * is read in place by all processes of that node once they have asked the owner where it is. All calls
+ * find and change the key as any other; ddict_owner(), ddict_iter_open(-2) and ddict_local_len() still
+ * go by its owner. It costs a put some more messages, and each read one or two. A later put without
+ * DDICT_NEAR makes the value a plain one. The key takes some 150 bytes on its owner, and a full manager
+ * of this node gives DDICT_EFULL. Nothing can be pushed behind such a value; asynchronous changes of
+ * such a key that are under way at once are made in any order. -EINVAL with a hidden key, with
+ * DDICT_LOADED, in a dictionary with a working set, and where the key has several values.
  */
 DDICT_API int ddict_put(ddict_t *d, const void *key, size_t klen, const void *val, size_t vlen,
                         unsigned flags, int timeout_ms);

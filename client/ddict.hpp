@@ -156,6 +156,10 @@ class Dict {
     template <class V> void put(const Key &key, const V &value) {
         detail::check(store(key, value, 0));
     }
+    /* The value lies on a manager of this node (DDICT_NEAR). */
+    template <class V> void put_near(const Key &key, const V &value) {
+        detail::check(store(key, value, DDICT_NEAR));
+    }
     /* Store it only if the key is absent (put_new) or present. False: it was not so. */
     template <class V> bool put_new(const Key &key, const V &value) {
         int rc = store(key, value, DDICT_NEW);

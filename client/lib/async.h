@@ -107,6 +107,10 @@ void async_op_settle(struct async_op *op);
 /* Fill the public part of a done op. */
 void async_op_finish(struct session *s, struct async_op *op);
 
+/* --- async_submit.c --- */
+/* Do it by the calls for one key, in this thread. d may be NULL: -ECANCELED. */
+int async_op_at_once(ddict_t *d, struct ddict_op *o);
+
 /* --- async.c --- */
 /* Under lane.lock: the op is over; give it to its set. It may be freed when this returns. */
 void async_add_done(struct ddict_async *q, struct async_op *op);

@@ -215,6 +215,16 @@ static int async_get_finish(struct async_op *op, int rc) {
     return dd_error(DDICT_ESMALL, "the value has %zu bytes, the buffer %zu", o->vlen, o->len);
 }
 
+/* The value of the key lies near who put it (near.h): go on in this thread, which polls. */
+static int async_link_finish(struct async_op *op) {
+    struct ddict_op *o = &op->pub;
+    o->key = op->key;
+    o->timeout_ms = op->timeout_ms;
+    int rc = async_op_at_once(__atomic_load_n(&op->q->d, __ATOMIC_RELAXED), o);
+    o->key = NULL;
+    return rc;
+}
+
 void async_op_finish(struct session *s, struct async_op *op) {
     struct ddict_op *o = &op->pub;
     /* the handle was detached before the pop could be repeated: the value was not removed */
@@ -222,11 +232,14 @@ void async_op_finish(struct session *s, struct async_op *op) {
         op->r.status = -ECANCELED;
         op->r.text = strdup("the handle was detached");
     }
+    bool linked = op->r.status == DDICT_ELINK;
     int rc = op->r.status < 0 ? request_error(s, op->m, &op->r, op->r.status) : 0;
     if (o->what == DDICT_OP_VIEW || o->what == DDICT_OP_POP)
         request_view(s, op->m, &op->r, op->slot, &o->view, &rc);
     else if (o->what == DDICT_OP_GET)
         rc = async_get_finish(op, rc);
+    if (linked)
+        rc = async_link_finish(op);
     o->status = rc;
     if (rc < 0 && rc != DDICT_ENOKEY && rc != DDICT_EEXISTS)
         o->text = strdup(dd_errmsg());

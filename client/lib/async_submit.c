@@ -33,6 +33,8 @@ static int op_check(const struct ddict_op *o) {
         return dd_error(-EINVAL, "operation %u: there is no such thing", o->what);
     if (o->what == DDICT_OP_PUTV && o->len > DDICT_PIECES_MAX)
         return dd_error(-EINVAL, "a value of %zu pieces: at most %d", o->len, DDICT_PIECES_MAX);
+    if (op_is_put(o) && o->flags & DDICT_NEAR)
+        return dd_error(-EINVAL, "an asynchronous put with DDICT_NEAR: use ddict_put()");
     if (op_is_put(o))
         return put_head(&head, 0, o->klen, op_value_length(o), o->flags);
     if (o->flags & ~(o->what == DDICT_OP_DEL ? 0 : DDICT_WAIT))
@@ -93,13 +95,9 @@ static int async_op_request(struct session *s, struct async_op *op, unsigned own
     return comes ? request_pop(s, &op->r, &op->out, 0) : 0;
 }
 
-/* Of a working set: done at once, in several requests, one after the other. */
-static int async_op_in_window(ddict_t *d, struct ddict_op *o) {
+int async_op_at_once(ddict_t *d, struct ddict_op *o) {
     if (!d)
         return dd_error(-ECANCELED, "the handle of these asynchronous requests was detached");
-    if (!op_is_put(o) && o->flags & DDICT_WAIT)
-        return dd_error(-EOPNOTSUPP, "in a dictionary with a working set no asynchronous operation "
-                                     "waits for its key: submit it when the key is there");
     switch (o->what) {
     case DDICT_OP_VIEW:
         return ddict_view(d, o->key, o->klen, &o->view, o->flags, o->timeout_ms);
@@ -117,12 +115,22 @@ static int async_op_in_window(ddict_t *d, struct ddict_op *o) {
     }
 }
 
+/* Of a working set: done at once, in several requests, one after the other. */
+static int async_op_in_window(ddict_t *d, struct ddict_op *o) {
+    if (!op_is_put(o) && o->flags & DDICT_WAIT)
+        return dd_error(-EOPNOTSUPP, "in a dictionary with a working set no asynchronous operation "
+                                     "waits for its key: submit it when the key is there");
+    return async_op_at_once(d, o);
+}
+
 static int async_op_start(struct ddict_async *q, struct session *s, struct ddict_op *o) {
     if (window_has(s, o->key, o->klen))
         return async_op_in_window(__atomic_load_n(&q->d, __ATOMIC_RELAXED), o);
     uint64_t h = key_hash(o->key, o->klen);
     unsigned owner = deal_owner(&s->deal, o->key, o->klen, h);
     int rc = async_op_try_local(s, o, owner, h);
+    if (rc == DDICT_ELINK)
+        return async_op_at_once(__atomic_load_n(&q->d, __ATOMIC_RELAXED), o);
     if (rc != -EINPROGRESS)
         return rc;
     bool waits = !op_is_put(o) && o->flags & DDICT_WAIT;

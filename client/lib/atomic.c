@@ -2,6 +2,7 @@
 /* atomic.c - calls that depend on what the key has: add, put_if, del_if, append, wait_change,
  * wait_for. The manager of the key judges; append asks it until nobody else was in between. */
 #include "cached_read.h"
+#include "near.h"
 #include "request.h"
 #include "window.h"
 
@@ -46,6 +47,8 @@ int ddict_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t *
                                     .manager = t.owner},
                            .key = key};
     rc = ask(&t, &out, &r, &w);
+    if (rc == DDICT_ELINK)
+        return near_add(d, key, klen, delta, sum, timeout_ms);
     if (rc == -ERANGE)
         return dd_error(rc, "the sum is no integer of 64 bits");
     if (rc == 0 && sum)
@@ -54,8 +57,8 @@ int ddict_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t *
 }
 
 /* Store the n pieces if the key's version is still `version`. */
-static int put_if(const struct target *t, const struct iovec *iov, int n, unsigned flags,
-                  uint64_t version, uint64_t *now, struct call_deadline *w) {
+static int put_if(ddict_t *d, const struct target *t, const struct iovec *iov, int n,
+                  unsigned flags, uint64_t version, uint64_t *now, struct call_deadline *w) {
     struct outgoing out = {.key = t->key, .iov = iov, .niov = n};
     struct request r;
     uint64_t vlen;
@@ -66,6 +69,8 @@ static int put_if(const struct target *t, const struct iovec *iov, int n, unsign
     out.head.rule = RULE_IF;
     out.head.version = version;
     rc = ask(t, &out, &r, w);
+    if (rc == DDICT_ELINK)
+        return near_put_if(d, t->key, t->klen, iov, n, flags, version, now, w->timeout_ms);
     if ((rc == 0 || rc == DDICT_ECHANGED) && now)
         *now = r.reply.version;
     return rc;
@@ -89,7 +94,7 @@ int ddict_put_if(ddict_t *d, const void *key, size_t klen, const void *val, size
         return rc;
     if (window_has(t.s, key, klen))
         return window_put_if(d, key, klen, &v, 1, flags, version, now, timeout_ms);
-    return put_if(&t, &v, 1, flags, version, now, &w);
+    return put_if(d, &t, &v, 1, flags, version, now, &w);
 }
 
 int ddict_del_if(ddict_t *d, const void *key, size_t klen, uint64_t version, int timeout_ms) {
@@ -109,7 +114,8 @@ int ddict_del_if(ddict_t *d, const void *key, size_t klen, uint64_t version, int
                                     .version = version,
                                     .manager = t.owner},
                            .key = key};
-    return ask(&t, &out, &r, &w);
+    rc = ask(&t, &out, &r, &w);
+    return rc == DDICT_ELINK ? near_del_if(d, key, klen, version, timeout_ms) : rc;
 }
 
 /* Whether values of this tag are still such ones with more bytes behind them. */
@@ -158,7 +164,7 @@ int ddict_append(ddict_t *d, const void *key, size_t klen, const void *val, size
         }
         struct iovec v[2] = {{.iov_base = (void *)(uintptr_t)had.data, .iov_len = had.len},
                              {.iov_base = (void *)(uintptr_t)val, .iov_len = vlen}};
-        rc = put_if(&t, v, 2, rc == 0 ? DDICT_TAG(had.tag) : flags, had.version, NULL, &w);
+        rc = put_if(d, &t, v, 2, rc == 0 ? DDICT_TAG(had.tag) : flags, had.version, NULL, &w);
         if (rc == 0 && total)
             *total = had.len + vlen;
         ddict_release(&had);

@@ -6,6 +6,7 @@
  */
 #include "cached_read.h"
 #include "local_read.h"
+#include "near.h"
 #include "request.h"
 #include "view.h"
 #include "window.h"
@@ -136,6 +137,8 @@ static __attribute__((noinline)) int get_plain(ddict_t *d, const void *key, size
         if (vlen && (rc == 0 || rc == DDICT_ESMALL))
             *vlen = len;
     }
+    if (rc == DDICT_ELINK)
+        return near_get(d, key, klen, buf, cap, vlen, tag, flags, timeout_ms);
     if (rc == DDICT_ESMALL)
         dd_error(rc, "the value has %zu bytes, the buffer %zu", len, cap);
     return rc;
@@ -293,13 +296,14 @@ static __attribute__((noinline)) int view_plain(ddict_t *d, const void *key, siz
     } else {
         rc = cached_view(t.s, t.h, key, klen, v);
     }
-    if (rc != -EAGAIN && rc != DDICT_ENOKEY)
-        return rc;
-    if (timeout_ms == 0)
-        return no_time(&t);
-    struct call_deadline w;
-    call_deadline_init(&w, t.s, session_wait_ms(t.s, flags, timeout_ms));
-    return view_slow(&t, m, rc, v, flags, &w);
+    if (rc == -EAGAIN || rc == DDICT_ENOKEY) {
+        if (timeout_ms == 0)
+            return no_time(&t);
+        struct call_deadline w;
+        call_deadline_init(&w, t.s, session_wait_ms(t.s, flags, timeout_ms));
+        rc = view_slow(&t, m, rc, v, flags, &w);
+    }
+    return rc == DDICT_ELINK ? near_view(d, key, klen, v, flags, timeout_ms) : rc;
 }
 
 static inline bool view_fast(ddict_t *d, const void *key, size_t klen, struct ddict_view *v,
@@ -367,7 +371,12 @@ int ddict_pop(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
     if (timeout_ms == 0)
         return no_time(&t);
     call_deadline_init(&w, t.s, session_wait_ms(t.s, flags, timeout_ms));
-    return view_asked(&t, MSG_POP, v, flags, &w);
+    do {
+        rc = view_asked(&t, MSG_POP, v, flags, &w);
+        if (rc == DDICT_ELINK)
+            rc = near_take(d, key, klen, v, timeout_ms);
+    } while (rc == DDICT_ECHANGED);
+    return rc;
 }
 
 /* --- is it there --- */

@@ -5,6 +5,7 @@
  * so cache misses overlap, and one fence serves all its leases.
  */
 #include "cached_read.h"
+#include "near.h"
 #include "request.h"
 #include "view.h"
 #include "window.h"
@@ -20,6 +21,8 @@
 #define AHEAD 32u
 
 struct get_call {
+    ddict_t *d;
+    bool linked; /* some want is of a value that lies near who put it */
     struct session *s;
     struct ddict_want *want; /* wants of the slab */
     uint32_t n;
@@ -127,6 +130,7 @@ static void remote_collect(struct get_call *c, uint32_t i) {
         rc = c->r[i].status < 0 ? request_error(c->s, m, &c->r[i], c->r[i].status) : 0;
     request_view(c->s, m, &c->r[i], c->slot[i], &w->view, &rc);
     w->status = rc;
+    c->linked |= rc == DDICT_ELINK;
 }
 
 /* --- values of this node --- */
@@ -163,6 +167,7 @@ static __attribute__((noinline)) uint32_t local_find(struct get_call *c, struct 
             continue;
         w->status = local_view(c->s, c->local[i], c->hash[i], w->key, w->klen, &w->view);
         left += w->status < 0;
+        c->linked |= w->status == DDICT_ELINK;
         found += w->status == 0;
     }
     c->found += found;
@@ -195,6 +200,7 @@ static uint32_t local_take(struct get_call *c, uint32_t from, uint32_t n) {
                 w->status = local_view(c->s, m, c->hash[i], w->key, w->klen, &w->view);
                 c->found += w->status == 0;
                 left += w->status < 0;
+                c->linked |= w->status == DDICT_ELINK;
                 continue;
             }
         }
@@ -283,6 +289,22 @@ static void local_finish(struct get_call *c) {
         else if (w->status == 0 && !waits)
             call_deadline_renew(&c->w);
         c->found += w->status == 0;
+        c->linked |= w->status == DDICT_ELINK;
+    }
+}
+
+/* Read those whose values lie near who put them, one by one. */
+static void links_finish(struct get_call *c) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        struct ddict_want *w = &c->want[i];
+        if (w->status != DDICT_ELINK)
+            continue;
+        uint64_t left = call_deadline_left_us(&c->w) / 1000;
+        int ms = c->timeout_ms == 0 ? 0 : left < INT32_MAX ? (int)left : INT32_MAX;
+        w->status = near_view(c->d, w->key, w->klen, &w->view, c->flags, ms);
+        c->found += w->status == 0;
+        if (w->status == 0 && !(c->flags & DDICT_WAIT))
+            call_deadline_renew(&c->w);
     }
 }
 
@@ -346,6 +368,8 @@ static void slab_get(struct get_call *c) {
         remote_collect_all(c, remote_resume(c));
     if (left > 0)
         local_finish(c);
+    if (unlikely(c->linked))
+        links_finish(c);
 }
 
 static __attribute__((noinline)) bool any_in_window(const struct session *s,
@@ -366,6 +390,8 @@ ssize_t ddict_get_many(ddict_t *d, struct ddict_want *wants, size_t n, unsigned 
         return dd_error(-EINVAL, "get of many with unknown flags 0x%x", flags);
     if (unlikely(c.s->working_set) && any_in_window(c.s, wants, n))
         return window_get_many(d, wants, n, flags, timeout_ms);
+    c.d = d;
+    c.linked = false;
     c.r = NULL;
     c.slot = NULL;
     c.silent = NULL;

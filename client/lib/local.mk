@@ -8,7 +8,8 @@ libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_la
   client/lib/get_many.c client/lib/handle.h client/lib/iter.c \
   client/lib/follow.c client/lib/follow_fetch.c client/lib/follow_pieces.c client/lib/lane_life.c client/lib/lane_recv.c \
   client/lib/lane_send.c client/lib/lane_wait.c client/lib/lease.c client/lib/lease.h \
-  client/lib/local_read.c client/lib/local_read.h client/lib/place.c client/lib/probe.h \
+  client/lib/local_read.c client/lib/local_read.h client/lib/near.c client/lib/near.h \
+  client/lib/near_change.c client/lib/near_link.h client/lib/place.c client/lib/probe.h \
   client/lib/probe_ask.c client/lib/publish.c client/lib/publish.h client/lib/publish_clean.c \
   client/lib/publish_items.c client/lib/put.c client/lib/put_many.c client/lib/queue.c \
   client/lib/request.c client/lib/request.h client/lib/request_error.c client/lib/session.c \

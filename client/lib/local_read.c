@@ -2,6 +2,7 @@
 /* local_read.c - reads in place: find, lease, use. */
 #include "local_read.h"
 
+#include "near_link.h"
 #include "view.h"
 #include <base/copy.h>
 #include <base/error.h>
@@ -79,6 +80,10 @@ int local_view(struct session *s, struct node_manager *m, uint64_t h, const void
         lease_return(t, n);
         return find_failed(t, m, rc);
     }
+    if (unlikely(item_is_link(f.item))) {
+        lease_release(s, n);
+        return DDICT_ELINK;
+    }
     fork_gate();
     local_count(t, m, f.val_len);
     return view_take(s, m, n, &f, v);
@@ -93,6 +98,10 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
     int rc = reader_find(&m->arena, h, key, klen, t->scratch, &f);
     if (unlikely(rc < 0))
         return find_failed(t, m, rc);
+    if (unlikely(item_is_link(f.item))) {
+        reader_release(t->scratch);
+        return DDICT_ELINK;
+    }
     if (likely(f.val_len <= cap)) {
         if (unlikely(f.away != NULL)) {
             rc = away_read(&m->arena, &f, buf, 0, f.val_len);
@@ -124,9 +133,27 @@ int local_head(struct session *s, struct node_manager *m, uint64_t h, const void
     if (rc < 0)
         return find_failed(t, m, rc);
     if (vlen)
-        *vlen = f.val_len;
+        *vlen = item_read_len(f.item);
     if (version)
         *version = f.item->version;
+    reader_release(t->scratch);
+    return 0;
+}
+
+int local_link(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               struct near_item *is) {
+    struct lease_thread *t = lease_thread(s);
+    struct found f;
+    if (!t || !t->scratch || !status_page_reads(s->status_page))
+        return -EAGAIN;
+    int rc = reader_find(&m->arena, h, key, klen, t->scratch, &f);
+    if (rc < 0)
+        return find_failed(t, m, rc);
+    is->version = f.item->version;
+    is->tag = f.item->tag;
+    is->len = item_is_link(f.item) ? f.val_len : 0;
+    if (is->len > 0 && is->len <= sizeof is->link)
+        memcpy(&is->link, f.value, is->len);
     reader_release(t->scratch);
     return 0;
 }

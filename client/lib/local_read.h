@@ -32,7 +32,7 @@ int view_take(struct session *s, struct node_manager *m, uint32_t n, const struc
 /*
  * Read a key of manager m in place. All return 0, DDICT_ENOKEY (a true miss, which is counted; no
  * sentence is set), -EAGAIN (ask the manager through its lane) or DDICT_EPROTO; local_view() also
- * DDICT_EVIEWS, local_copy() DDICT_ESMALL; of a value in the spill also -EIO, with the sentence
+ * DDICT_EVIEWS, local_copy() DDICT_ESMALL, and both DDICT_ELINK (near.h); of a value in the spill also -EIO, with the sentence
  * set.
  */
 int local_view(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
@@ -41,5 +41,9 @@ int local_copy(struct session *s, struct node_manager *m, uint64_t h, const void
                void *buf, size_t cap, size_t *vlen, unsigned *tag);
 int local_head(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
                size_t *vlen, uint64_t *version);
+/* What the item of a key is (near_link.h). 0, DDICT_ENOKEY, -EAGAIN or DDICT_EPROTO, as above. */
+struct near_item;
+int local_link(struct session *s, struct node_manager *m, uint64_t h, const void *key, size_t klen,
+               struct near_item *is);
 
 #endif

@@ -11,6 +11,7 @@
  *    new place begins behind that.
  */
 #include "client_lane_inside.h"
+#include "near.h"
 #include "request.h"
 #include "view.h"
 #include "window.h"
@@ -35,7 +36,8 @@ struct place {
     /* of a key of a working set: it lies in memory of this process, and m is not set */
     ddict_t *window;
     uint64_t session_id;
-    unsigned flags;
+    ddict_t *d;     /* of another key */
+    unsigned flags; /* as they were given */
     bool over;      /* closed, but P1 may still hold it */
     uint64_t until; /* SQ head at which P1 ends */
     struct outgoing out;
@@ -160,11 +162,13 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
     struct place *e = calloc(1, sizeof *e + klen);
     if (!e)
         return dd_error(-ENOMEM, "no memory for a place");
-    rc = put_head(&e->out.head, owner, klen, vlen, flags);
+    rc = put_head(&e->out.head, owner, klen, vlen, flags & ~DDICT_NEAR);
     if (rc == 0 && window_has(s, key, klen))
         return window_place_open(out, e, d, s, key, vlen, flags);
     if (rc == 0) {
         memcpy(e->key, key, klen);
+        e->d = d;
+        e->flags = flags;
         e->session = s;
         e->generation = __atomic_load_n(&fork_generation, __ATOMIC_RELAXED);
         e->m = session_route(s, owner);
@@ -214,13 +218,18 @@ int ddict_commit_keep(const struct ddict_place *p, int timeout_ms) {
     if (!place_lives(e))
         return dd_error(-ECANCELED,
                         "the place was reserved in another process, or its handle was detached");
+    if (e->flags & DDICT_NEAR)
+        return near_put(e->d, e->key, e->out.head.key_len, &e->iov, 1, e->flags, timeout_ms);
     if (e->window)
         return window_put(e->window, e->key, e->out.head.key_len, &e->iov, 1, e->flags, timeout_ms);
     if (!status_page_serves(e->session->status_page))
         return session_state_error(e->session);
     struct request r = {.sink = SINK_NONE};
     struct outgoing out = e->out;
-    return request_call(e->session, e->m, &out, &r, timeout_ms);
+    int rc = request_call(e->session, e->m, &out, &r, timeout_ms);
+    return rc == DDICT_ELINK
+               ? near_put(e->d, e->key, out.head.key_len, &e->iov, 1, e->flags, timeout_ms)
+               : rc;
 }
 
 void ddict_abort(struct ddict_place *p) {

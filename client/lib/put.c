@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* put.c - calls that change one key: put, del. */
+#include "near.h"
 #include "request.h"
 #include "window.h"
 
@@ -51,6 +52,8 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
         return rc;
     if (unlikely(n < 0 || n > DDICT_PIECES_MAX))
         return dd_error(-EINVAL, "a value of %d pieces: at most %d", n, DDICT_PIECES_MAX);
+    if (unlikely(flags & DDICT_NEAR))
+        return near_put(d, key, klen, iov, n, flags, timeout_ms);
     if (window_has(t.s, key, klen))
         return window_put(d, key, klen, iov, n, flags, timeout_ms);
     struct outgoing out = {.key = key, .iov = iov, .niov = n};
@@ -58,7 +61,8 @@ int ddict_putv(ddict_t *d, const void *key, size_t klen, const struct iovec *iov
         unlikely((rc = put_head(&out.head, t.owner, klen, vlen, flags)) < 0))
         return rc;
     struct request r = {.sink = SINK_NONE};
-    return request_call(t.s, session_route(t.s, t.owner), &out, &r, timeout_ms);
+    rc = request_call(t.s, session_route(t.s, t.owner), &out, &r, timeout_ms);
+    return unlikely(rc == DDICT_ELINK) ? near_put(d, key, klen, iov, n, flags, timeout_ms) : rc;
 }
 
 static int del(ddict_t *d, const void *key, size_t klen, uint16_t flags, int timeout_ms) {
@@ -72,7 +76,8 @@ static int del(ddict_t *d, const void *key, size_t klen, uint16_t flags, int tim
         .head = {.type = MSG_DEL, .flags = flags, .key_len = (uint32_t)klen, .manager = t.owner},
         .key = key};
     struct request r = {.sink = SINK_NONE};
-    return request_call(t.s, session_route(t.s, t.owner), &out, &r, timeout_ms);
+    rc = request_call(t.s, session_route(t.s, t.owner), &out, &r, timeout_ms);
+    return rc == DDICT_ELINK ? near_del(d, key, klen, timeout_ms) : rc;
 }
 
 int ddict_del(ddict_t *d, const void *key, size_t klen, int timeout_ms) {

@@ -6,6 +6,7 @@
  * put off, and pairs for other owners overtake them.
  */
 #include "client_lane_inside.h"
+#include "near.h"
 #include "request.h"
 #include "window.h"
 
@@ -55,6 +56,7 @@ struct put_call {
     unsigned *owner;
     struct put_lane *lane; /* [nlocal] */
     size_t sent, stored;
+    bool linked;   /* a pair is of a key whose value lies near who put it */
     bool progress; /* more was sent or answered, besides what was sent before */
     struct call_deadline w;
 };
@@ -277,6 +279,7 @@ static unsigned lane_collect(struct put_call *c, struct put_lane *l) {
         struct ddict_pair *p = &c->pairs[r->index];
         p->status = r->status < 0 ? request_error(c->s, l->m, r, r->status) : 0;
         c->stored += p->status == 0;
+        c->linked |= p->status == DDICT_ELINK;
         r->next = l->idle;
         l->idle = r;
         l->under_way--;
@@ -406,6 +409,19 @@ static int slab_put(struct put_call *c) {
     }
 }
 
+/* Put the first n pairs of the slab that are to replace links, one by one. */
+static void links_replace(struct put_call *c, ddict_t *d, uint32_t n, int timeout_ms) {
+    for (uint32_t i = 0; i < n; i++) {
+        struct ddict_pair *p = &c->pairs[i];
+        struct iovec v = {.iov_base = (void *)(uintptr_t)p->val, .iov_len = p->vlen};
+        if (p->status != DDICT_ELINK)
+            continue;
+        p->status = near_put(d, p->key, p->klen, &v, 1, p->flags, timeout_ms);
+        c->stored += p->status == 0;
+    }
+    c->linked = false;
+}
+
 static int call_begin(struct put_call *c, uint32_t n, uint32_t **order, int16_t **lane_of) {
     c->lane = calloc(c->s->nlocal, sizeof *c->lane);
     c->owner = malloc(n * sizeof *c->owner);
@@ -425,10 +441,9 @@ ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeo
         return 0;
     if (timeout_ms == 0)
         return dd_error(-ETIMEDOUT, "managers must be asked, which a timeout of 0 does not allow");
-    if (unlikely(c.s->working_set))
-        for (size_t i = 0; i < n; i++)
-            if (window_has(c.s, pairs[i].key, pairs[i].klen))
-                return window_put_many(d, pairs, n, timeout_ms);
+    for (size_t i = 0; i < n; i++)
+        if (unlikely(pairs[i].flags & DDICT_NEAR) || window_has(c.s, pairs[i].key, pairs[i].klen))
+            return window_put_many(d, pairs, n, timeout_ms); /* one by one */
     uint32_t *order = NULL;
     int16_t *lane_of = NULL;
     rc = call_begin(&c, n < SLAB ? (uint32_t)n : SLAB, &order, &lane_of);
@@ -445,6 +460,8 @@ ssize_t ddict_put_many(ddict_t *d, struct ddict_pair *pairs, size_t n, int timeo
                 rc = lane_ready(&c.lane[l], &c.s->local[l]);
         if (rc == 0)
             rc = slab_put(&c);
+        if (unlikely(c.linked))
+            links_replace(&c, d, k, timeout_ms);
         if (rc < 0) {
             call_abandon(&c, rc);
             for (size_t i = at; i < n; i++)

@@ -48,6 +48,8 @@ int ddict_pushv(ddict_t *d, const void *key, size_t klen, const struct iovec *io
         if (request_was_late(&r))
             rc = -EAGAIN;
     }
+    if (rc == DDICT_ELINK)
+        return dd_error(-EINVAL, "the key's value was put near: nothing can be pushed behind it");
     return rc == -EAGAIN ? dd_error(rc, "the key has as many values as it may") : rc;
 }
 

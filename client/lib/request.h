@@ -82,6 +82,11 @@ static inline bool request_pop_refused(const struct request *r, uint64_t *len) {
     return r->reply.type == MSG_REPLY && r->reply.status == DDICT_ESMALL && *len > r->room;
 }
 
+/* Whether a change that gave this code may have been made all the same. */
+static inline bool change_is_unsure(int rc) {
+    return rc == -ETIMEDOUT || rc == DDICT_ELOST || rc == DDICT_EGONE;
+}
+
 /* put.c */
 int put_head(struct msg *head, unsigned owner, size_t klen, uint64_t vlen, unsigned flags);
 /* Sum of the lengths of the pieces of a value. 0 or a negative code with the sentence set. put.c */

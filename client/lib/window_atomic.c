@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window_atomic.c - calls on a key of a working set that depend on what it has: add, put_if, del_if,
  * append, wait_change. */
+#include "near.h"
 #include "window_change.h"
 
 #include <errno.h>
@@ -126,10 +127,9 @@ static int number_of(const struct ddict_view *v, int64_t *x) {
                : 0;
 }
 
-static int sum_of(const struct ddict_view *v, const struct window_entry *e, int64_t delta,
-                  int64_t *sum) {
+int value_sum(const struct ddict_view *v, int64_t delta, int64_t *sum) {
     int64_t was = 0;
-    if (e && number_of(v, &was) < 0)
+    if (v && number_of(v, &was) < 0)
         return dd_error(DDICT_ENOTINT, "the value is no integer of 64 bits");
     return __builtin_add_overflow(was, delta, sum)
                ? dd_error(-ERANGE, "the sum is no integer of 64 bits")
@@ -150,7 +150,7 @@ int window_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t 
         if ((rc = current(&c, &e, &v)) < 0)
             break;
         uint64_t version = e ? e->version : 0;
-        rc = sum_of(&v, e, delta, &next);
+        rc = value_sum(e ? &v : NULL, delta, &next);
         ddict_release(&v);
         if (rc < 0)
             break;

@@ -113,22 +113,28 @@ static inline bool save_holders(const void *key, size_t klen) {
     }
     return false;
 }
-/* Whether it is an item of what is published (FORMAT 8). It is of clients, and may be half of a
- * value. */
-static inline bool save_published(const void *key, size_t klen) {
-    static const char head[] = "\0ddict.pub/", at[] = "\0ddict.at/";
+/* Whether it begins with head, of len bytes, behind the manager that it may be directed to (FORMAT 6). */
+static inline bool save_headed(const void *key, size_t klen, const char *head, size_t len) {
+    static const char at[] = "\0ddict.at/";
     const char *k = key;
     size_t skip = sizeof at - 1 + sizeof(uint32_t);
     if (klen >= skip && memcmp(k, at, sizeof at - 1) == 0) {
         k += skip;
         klen -= skip;
     }
-    return klen >= sizeof head - 1 && memcmp(k, head, sizeof head - 1) == 0;
+    return klen >= len && memcmp(k, head, len) == 0;
+}
+/* Whether it is an item of what is published (FORMAT 8), which is of clients, and may be half of a
+ * value; or a value that a key's link names (FORMAT 10): it is saved under that key. */
+static inline bool save_elsewhere(const void *key, size_t klen) {
+    static const char pub[] = "\0ddict.pub/", near[] = "\0ddict.near/";
+    return save_headed(key, klen, pub, sizeof pub - 1) ||
+           save_headed(key, klen, near, sizeof near - 1);
 }
 /* Whether the key is a word between the starters of one dictionary, or of a copy, of no use in another
  * one. */
 static inline bool save_word(const void *key, size_t klen) {
-    return save_holders(key, klen) || save_published(key, klen) ||
+    return save_holders(key, klen) || save_elsewhere(key, klen) ||
            (klen == PERSIST_KEY_LEN && memcmp(key, PERSIST_KEY, PERSIST_KEY_LEN) == 0) ||
            (klen >= 16 && memcmp(key, "sddict.restored/", 16) == 0) ||
            (klen >= sizeof SET_COPY_HEAD - 1 &&

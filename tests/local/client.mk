@@ -15,7 +15,7 @@ CLIENT_TESTS = tests/local/client_alive tests/local/client_api tests/local/clien
   tests/local/client_up tests/local/client_values tests/local/client_views tests/local/client_window \
   tests/local/client_window_races tests/local/client_window_waits \
   tests/local/client_window_steps \
-  tests/local/break_streams tests/local/break_times
+  tests/local/break_streams tests/local/break_times tests/local/client_linked
 CLIENT_TESTS += tests/local/client_unpublish
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
@@ -27,6 +27,7 @@ tests_local_libclient_dict_la_LIBADD = $(SODIUM_LIBS)
 client_test_libs = tests/local/libclient_dict.la libddict.la $(CHECK_LIBS)
 tests_local_client_near_SOURCES = tests/local/client_near.c
 tests_local_client_near_LDADD = $(client_test_libs)
+tests_local_client_linked_LDADD = $(client_test_libs)
 tests_local_client_api_SOURCES = tests/local/client_api.c tests/local/old_program.c
 tests_local_client_api_LDADD = $(client_test_libs)
 tests_local_client_alive_LDADD = $(client_test_libs)
