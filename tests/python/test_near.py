@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import ddict
@@ -241,6 +242,100 @@ class Near(DictTest):
         for words in ((), ("-j", "0", "true"), ("-j", "x", "true"), ("--int", "-p", "x", "true")):
             self.assertEqual(self.apply(0, *words)[0], 2, words)
 
+
+class PutNear(DictTest):
+    managers, nodes = 4, 2
+
+    def setUp(self):
+        super().setUp()
+        self.here, self.there = self.d, self.dictionary.attach(1)
+
+    def tearDown(self):
+        self.there.detach()
+        super().tearDown()
+
+    def used(self, node):
+        return sum(s["total_used_bytes"] for s in self.here.stats if s["manager_id"] % 2 == node)
+
+    def key_of(self, manager):
+        return next(k for k in ("near %d" % i for i in range(1000)) if self.here.owner(k) == manager)
+
+    def test_the_value_lies_on_the_node_and_each_finds_it(self):
+        key, value = self.key_of(0), os.urandom(1 << 20)
+        before = [self.used(0), self.used(1)]
+        self.there.put(key, value, near=True)
+        self.assertGreaterEqual(self.used(1) - before[1], len(value))
+        self.assertLess(self.used(0) - before[0], len(value) // 10)
+        for d in (self.here, self.there):
+            self.assertEqual(d[key], value)
+            self.assertEqual(d.get(key), value)
+            self.assertIn(key, d)
+            self.assertEqual(list(d), [key])
+            self.assertEqual(list(d.items()), [(key, value)])
+            self.assertEqual(d.get_many([key]), [value])
+            self.assertEqual(len(d), 1)
+        self.assertEqual(list(self.here.local_items()), [(key, value)])
+        self.assertEqual(list(self.there.local_keys()), [])
+        self.assertEqual(self.here.pop(key), value)
+        self.assertNotIn(key, self.there)
+        self.assertLess(self.used(1) - before[1], len(value) // 10)
+
+    def test_each_change_is_as_of_any_key(self):
+        key = self.key_of(0)
+        for d in (self.here, self.there):
+            self.there.put(key, [1], near=True)
+            self.assertFalse(d.put_new(key, 2))
+            self.assertTrue(d.put_existing(key, [2]))
+            self.there.put(key, [3], near=True)
+            d[key] = [4]
+            self.assertEqual([x[key] for x in (self.here, self.there)], [[4], [4]])
+            self.there.put(key, 5, near=True)
+            self.assertEqual(d.add(key, 2), 7)
+            self.there.put(key, b"a", near=True)
+            d.append(key, b"b")
+            self.assertEqual(d[key], b"ab")
+            self.there.put(key, "x", near=True)
+            self.assertTrue(d.compare_and_set(key, "x", "y"))
+            self.assertEqual(d.setdefault(key, 0), "y")
+            self.there.put(key, "z", near=True)
+            self.assertEqual(d.get_async(key).result(), "z")
+            d.put_async(key, "w").result()
+            self.assertEqual(d[key], "w")
+            self.there.put(key, "z", near=True)
+            del d[key]
+            self.assertEqual(list(d.keys(hidden=True)), [])
+
+    def command(self, *words):
+        env = dict(os.environ, **self.dictionary.environment(0))
+        return subprocess.run([os.environ["DDICT_TEST_COMMAND"], *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+
+    def test_the_command_finds_saves_and_restores_it(self):
+        key, value = self.key_of(0), "x" * 300000
+        self.there.put(key, value, near=True)
+        ls = self.command("ls", "-l")
+        self.assertEqual(ls.returncode, 0, ls.stderr)
+        self.assertEqual(len(ls.stdout.splitlines()), 2, ls.stdout)  # with the head
+        self.assertIn(b"293.0 KiB", ls.stdout)
+        got = self.command("get", key)
+        self.assertEqual((got.returncode, got.stdout.strip()), (0, value.encode()))
+        with tempfile.TemporaryDirectory() as where:
+            saved = self.command("save", where + "/s")
+            self.assertEqual(saved.returncode, 0, saved.stderr)
+            self.here.clear()
+            self.assertEqual(list(self.there.keys(hidden=True)), [])
+            restored = self.command("restore", where + "/s")
+            self.assertEqual(restored.returncode, 0, restored.stderr)
+        self.assertEqual(self.there[key], value)
+        self.assertEqual([k for k in self.here.keys(hidden=True) if "near" in repr(k)], [key])
+
+    def test_its_arguments(self):
+        self.here.put("a", 1)
+        self.here.put(key="a", value=2, near=0)
+        self.assertEqual(self.here["a"], 2)
+        for bad in ((), ("a",), ("a", 1, True)):
+            self.assertRaises(TypeError, self.here.put, *bad)
+        self.assertRaises(TypeError, self.here.put, "a", 1, far=True)
+        self.assertRaises(TypeError, self.here.put, value=1)
 
 if __name__ == "__main__":
     unittest.main()

@@ -198,6 +198,10 @@ static PyMethodDef handle_methods[] = {
      "Exactly one of several callers gets True."},
     {"put_existing", METHOD(mapping_put_existing), FAST,
      "put_existing($self, key, value, /)\n--\n\nStore only when key is present: True when stored."},
+    {"put", METHOD(mapping_put), FASTKW,
+     "put($self, key, value, *, near=False)\n--\n\nStore as d[key] = value. near: the value lies "
+     "on "
+     "a manager of this node, and every process on every node gets it under its key."},
     {"pput", METHOD(mapping_pput), FAST,
      "pput($self, key, value, /)\n--\n\nStore as d[key] = value, persistently: with "
      "wait_for_keys, the value holds at later checkpoints, too, until another one is stored."},

@@ -372,6 +372,24 @@ PyObject *mapping_pput(PyObject *self, PyObject *const *args, Py_ssize_t n) {
     Py_RETURN_NONE;
 }
 
+PyObject *mapping_put(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw) {
+    static const char *const names[] = {"key", "value", "near"};
+    PyObject *a[3] = {NULL, NULL, NULL};
+    int near, rc;
+
+    if (args_parse("put", args, n, kw, names, a, 2, 3) < 0 ||
+        (near = a[2] ? PyObject_IsTrue(a[2]) : 0) < 0)
+        return NULL;
+    if (!a[1]) {
+        PyErr_SetString(PyExc_TypeError, "put() needs a value");
+        return NULL;
+    }
+    rc = put((struct handle *)self, a[0], a[1], near ? DDICT_NEAR : 0);
+    if (rc != 0)
+        return rc < 0 ? error_raise(rc, a[0]) : NULL;
+    Py_RETURN_NONE;
+}
+
 PyObject *mapping_clear(PyObject *self, PyObject *unused) {
     struct handle *h = (struct handle *)self;
     int rc;

@@ -256,6 +256,7 @@ LOCAL PyObject *mapping_pop(PyObject *self, PyObject *const *args, Py_ssize_t n,
 LOCAL PyObject *mapping_setdefault(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_put_new(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_put_existing(PyObject *self, PyObject *const *args, Py_ssize_t n);
+LOCAL PyObject *mapping_put(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 LOCAL PyObject *mapping_pput(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_clear(PyObject *self, PyObject *unused);
 LOCAL PyObject *mapping_owner(PyObject *self, PyObject *key);
