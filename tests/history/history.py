@@ -43,6 +43,7 @@ SECONDS = float(os.environ.get("HISTORY_SECONDS", "18"))
 SEED = int(os.environ.get("HISTORY_SEED", "0")) or random.SystemRandom().getrandbits(31)
 LONG = SECONDS > 60
 KILLS = int(os.environ.get("HISTORY_KILLS", "0"))
+NEAR = bool(int(os.environ.get("HISTORY_NEAR", "0")))
 REPLICAS = int(os.environ.get("HISTORY_REPLICAS", "1"))
 LOSSES = int(os.environ.get("HISTORY_LOSSES", "0"))
 AT_ONCE = int(os.environ.get("HISTORY_AT_ONCE", "0")) or len(os.sched_getaffinity(0)) + 1  # dictionaries, of so many kills
@@ -81,6 +82,8 @@ class Round:
     def __init__(self, d, folder, rng, link=None, workers=6, pause_us=300, words=(), at=None, freezes=False, managers=0):
         """at: the nodes that have workers; None: all. freezes: one more worker freezes and unfreezes."""
         self.d, self.folder, self.rng, self.link, self.words, self.pause_us, self.managers = d, folder, rng, link, words, pause_us, managers
+        if d.n > 1 and (NEAR or (LONG and rng.random() < 0.3)):  # else its values lie where the owner is
+            self.words = (*self.words, "near")
         self.clients = 0
         self.did = Counter()
         self.over = None      # why the dictionary has ended

@@ -3,10 +3,11 @@
  * worker.c - a process of a history (history.py): calls whatever it draws on few keys, which all
  * workers use, and notes each call (record.h). It judges no answer but the bytes of a value.
  *
- *     worker FILE CLIENT SEED KEYS PAUSE_US [tiny] [small] [freezer | last]
+ *     worker FILE CLIENT SEED KEYS PAUSE_US [tiny] [small] [near] [freezer | last]
  *
  * with DDICT_NAME and DDICT_NODE; until SIGTERM. tiny: many timeouts of 0 to 20 ms; small: no value
- * of more than 4 KiB; freezer: freezes and unfreezes, and nothing else; last: reads all keys, pops
+ * of more than 4 KiB; near: half of the puts have DDICT_NEAR, and no asynchronous one is made, as those of
+ * such keys are in no order; freezer: freezes and unfreezes, and nothing else; last: reads all keys, pops
  * all that is left in the queues, and ends. Exits with 0; with 2 when it could not attach; with 3 when the dictionary is
  * lost or has ended.
  */
@@ -40,7 +41,7 @@ static ddict_t *d;
 static struct record_head *head;
 static struct call *calls;
 static unsigned keys, lost;
-static bool tiny, small, freezer, last;
+static bool tiny, small, near, freezer, last;
 static uint64_t rng, ordinal;
 static unsigned char in[VALUE_MAX], out[KEYS_MAX][VALUE_MAX];
 static volatile sig_atomic_t stop;
@@ -142,9 +143,15 @@ static int some_ms(void) {
     return tiny && below(3) == 0 ? (int)(below(2) ? 0 : below(20)) : LONG_MS;
 }
 
+static unsigned near_flag(void) {
+    return near && below(2) ? DDICT_NEAR : 0;
+}
+
 static void put_one(enum verb verb, unsigned key) {
     static const enum how hows[] = {HOW_PLAIN, HOW_PLAIN, HOW_PLACE, HOW_PIECES};
-    unsigned flags = verb == VERB_NEW ? DDICT_NEW : verb == VERB_EXISTING ? DDICT_EXISTING : 0;
+    unsigned flags = near_flag() | (verb == VERB_NEW        ? DDICT_NEW
+                                    : verb == VERB_EXISTING ? DDICT_EXISTING
+                                                            : 0);
     enum how how = hows[below(4)];
     struct ddict_place p;
     char name[32];
@@ -335,7 +342,7 @@ static void put_all(void) {
                           HOW_MANY, i, ms, false);
         p[i] = (struct ddict_pair){.key = name[i], .klen = name_of(name[i], i), .val = out[i]};
         p[i].vlen = value_fill(out[i], c[i]->wrote);
-        p[i].flags = which == 0 ? 0 : which == 1 ? DDICT_NEW : DDICT_EXISTING;
+        p[i].flags = near_flag() | (which == 0 ? 0 : which == 1 ? DDICT_NEW : DDICT_EXISTING);
         p[i].status = -ECANCELED;
     }
     ssize_t rc = ddict_put_many(d, p, keys, ms);
@@ -401,14 +408,14 @@ static void op_submit(struct flight *f) {
     static const struct {
         enum verb verb;
         unsigned what, flags;
-    } all[] = {{VERB_PUT, DDICT_OP_PUT, 0},
+    } all[] = {{VERB_GET, DDICT_OP_GET, 0},
+               {VERB_GET, DDICT_OP_VIEW, 0},
+               {VERB_PUT, DDICT_OP_PUT, 0},
                {VERB_NEW, DDICT_OP_PUT, DDICT_NEW},
                {VERB_EXISTING, DDICT_OP_PUT, DDICT_EXISTING},
-               {VERB_GET, DDICT_OP_GET, 0},
-               {VERB_GET, DDICT_OP_VIEW, 0},
                {VERB_DEL, DDICT_OP_DEL, 0},
                {VERB_POP, DDICT_OP_POP, 0}};
-    size_t i = below(sizeof all / sizeof *all);
+    size_t i = below(near ? 2 : sizeof all / sizeof *all);
     unsigned key = (unsigned)below(keys);
     char name[32];
     int ms = some_ms();
@@ -511,6 +518,7 @@ int main(int argc, char **argv) {
     for (int i = 6; i < argc; i++) {
         tiny |= strcmp(argv[i], "tiny") == 0;
         small |= strcmp(argv[i], "small") == 0;
+        near |= strcmp(argv[i], "near") == 0;
         freezer |= strcmp(argv[i], "freezer") == 0;
         last |= strcmp(argv[i], "last") == 0;
     }
