@@ -69,7 +69,7 @@ static void value_begin(struct window_call *c, struct window_change *g) {
 static int value_await(struct window_call *c, struct window_change *g) {
     int rc = window_ask_wait(&g->ask, &c->w);
     g->asked = false;
-    g->stored = rc == 0 || window_may_have_changed(rc);
+    g->stored = rc == 0 || change_is_unsure(rc);
     return rc;
 }
 
@@ -83,7 +83,7 @@ static int value_store(struct window_call *c, struct window_change *g) {
     int left = window_left_ms(c);
     rc = ddict_putv(c->d, k.at, k.len, g->iov, g->n, DDICT_TAG(g->put.tag), left);
     window_key_free(&k);
-    g->stored = rc == 0 || (left > 0 && window_may_have_changed(rc));
+    g->stored = rc == 0 || (left > 0 && change_is_unsure(rc));
     return rc;
 }
 
@@ -143,7 +143,7 @@ static int change_write(struct window_call *c, struct window_change *g) {
     window_change_edit(c, g, &e);
     bool sent = window_left_ms(c) > 0;
     rc = sent ? window_commit(c, &e) : dd_error(-ETIMEDOUT, "no time was left for the change");
-    g->unknown = sent && window_may_have_changed(rc);
+    g->unknown = sent && change_is_unsure(rc);
     window_edit_end(&e);
     return rc;
 }

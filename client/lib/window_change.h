@@ -40,10 +40,6 @@ struct window_change {
 /* 0, or a negative code: nothing was changed, unless it is -ETIMEDOUT, DDICT_ELOST or DDICT_EGONE. */
 int window_change(struct window_call *c, struct window_change *g);
 /* --- its parts --- */
-/* Whether a request that gave this code may have changed something all the same. */
-static inline bool window_may_have_changed(int rc) {
-    return rc == -ETIMEDOUT || rc == DDICT_ELOST || rc == DDICT_EGONE;
-}
 /* Judges of put and del. */
 int window_put_judge(struct window_call *c, struct window_change *g, const struct window_entry *e);
 int window_absent_judge(struct window_call *c, struct window_change *g,

@@ -161,7 +161,7 @@ static int indexes_make(struct slab *s) {
         s->of[i]->made = rc == 0;
         if (rc == 0)
             s->of[i]->index.version = window_ask_version(&s->ask[i]);
-        else if (window_may_have_changed(rc))
+        else if (change_is_unsure(rc))
             one_fail(s->of[i], rc);
         else
             s->of[i]->stage = ALONE;
@@ -202,7 +202,7 @@ static int values_store(struct slab *s) {
     ssize_t stored = n > 0 ? ddict_put_many(s->c.d, s->store, n, window_left_ms(&s->c)) : 0;
     for (uint32_t i = 0; i < n; i++) {
         int rc = s->store[i].status;
-        s->of[i]->g.stored = rc == 0 || window_may_have_changed(rc);
+        s->of[i]->g.stored = rc == 0 || change_is_unsure(rc);
         s->of[i]->stage = STORED;
         if (rc < 0 || stored < 0)
             one_fail(s->of[i], rc < 0 ? rc : (int)stored);
@@ -241,7 +241,7 @@ static int indexes_write(struct slab *s) {
     for (uint32_t i = 0; i < s->nask; i++) {
         struct one *o = s->of[i];
         rc = s->ask[i].rc;
-        o->g.unknown = window_may_have_changed(rc);
+        o->g.unknown = change_is_unsure(rc);
         o->stage = rc == 0 ? WRITTEN : rc == DDICT_ECHANGED ? ALONE : OVER;
         if (o->stage == OVER)
             o->pair->status = rc;
@@ -319,7 +319,7 @@ static void gone_add(struct slab *s, struct one *o, const struct window_entry *e
 
 /* An index that was made for a put that failed. */
 static void made_remove(struct slab *s, struct one *o) {
-    if (o->made && o->stage == OVER && !window_may_have_changed(o->pair->status))
+    if (o->made && o->stage == OVER && !change_is_unsure(o->pair->status))
         ddict_del_if(s->c.d, o->name.at, o->name.len, o->index.version, window_left_ms(&s->c));
 }
 
@@ -364,7 +364,7 @@ static int slab_read(struct slab *s) {
         if (!ahead)
             continue;
         alone_put(s, s->of[0]);
-        if (window_may_have_changed(s->of[0]->pair->status))
+        if (change_is_unsure(s->of[0]->pair->status))
             return -ECANCELED;
     }
 }
@@ -391,7 +391,7 @@ static bool slab_count(const struct slab *s, size_t *stored) {
     bool on = true;
     for (uint32_t i = 0; i < s->n; i++) {
         *stored += s->one[i].pair->status == 0;
-        on &= !window_may_have_changed(s->one[i].pair->status);
+        on &= !change_is_unsure(s->one[i].pair->status);
     }
     return on;
 }
