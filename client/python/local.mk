@@ -32,11 +32,11 @@ python_modules += client/python/ddict/_barrier.py client/python/ddict/_condition
 # one folder, one list: automake installs a list into one folder
 python_dragon = client/python/ddict/dragon/__init__.py client/python/ddict/dragon/_child.py \
   client/python/ddict/dragon/_home.py client/python/ddict/dragon/_place.py \
-  client/python/ddict/dragon/mp.py
+  client/python/ddict/dragon/mp.py client/python/ddict/dragon/__init__.pyi
 python_dragon_data = client/python/ddict/dragon/data/__init__.py
 python_dragon_dataddict = client/python/ddict/dragon/data/ddict/__init__.py \
   client/python/ddict/dragon/data/ddict/batch.py client/python/ddict/dragon/data/ddict/ddict.py \
-  client/python/ddict/dragon/data/ddict/directed.py \
+  client/python/ddict/dragon/data/ddict/directed.py client/python/ddict/dragon/data/ddict/ddict.pyi \
   client/python/ddict/dragon/data/ddict/errors.py client/python/ddict/dragon/data/ddict/filter.py \
   client/python/ddict/dragon/data/ddict/keys.py client/python/ddict/dragon/data/ddict/making.py \
   client/python/ddict/dragon/data/ddict/near.py \
@@ -44,15 +44,16 @@ python_dragon_dataddict = client/python/ddict/dragon/data/ddict/__init__.py \
   client/python/ddict/dragon/data/ddict/pickler.py client/python/ddict/dragon/data/ddict/stats.py \
   client/python/ddict/dragon/data/ddict/views.py client/python/ddict/dragon/data/ddict/window.py
 python_dragon_ai = client/python/ddict/dragon/ai/__init__.py \
-  client/python/ddict/dragon/ai/collective_group.py
+  client/python/ddict/dragon/ai/collective_group.py client/python/ddict/dragon/ai/collective_group.pyi
 python_dragon_aitorch = client/python/ddict/dragon/ai/torch/__init__.py \
-  client/python/ddict/dragon/ai/torch/dictdataset.py
+  client/python/ddict/dragon/ai/torch/dictdataset.py client/python/ddict/dragon/ai/torch/dictdataset.pyi
 python_dragon_globalservices = client/python/ddict/dragon/globalservices/__init__.py \
   client/python/ddict/dragon/globalservices/node.py
 python_dragon_native = client/python/ddict/dragon/native/__init__.py \
   client/python/ddict/dragon/native/barrier.py client/python/ddict/dragon/native/event.py \
   client/python/ddict/dragon/native/lock.py client/python/ddict/dragon/native/machine.py \
   client/python/ddict/dragon/native/process.py client/python/ddict/dragon/native/process_group.py \
+  client/python/ddict/dragon/native/process.pyi client/python/ddict/dragon/native/process_group.pyi \
   client/python/ddict/dragon/native/queue.py client/python/ddict/dragon/native/semaphore.py
 python_dragon_infrastructure = client/python/ddict/dragon/infrastructure/__init__.py \
   client/python/ddict/dragon/infrastructure/parameters.py \

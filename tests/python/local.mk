@@ -35,7 +35,8 @@ EXTRA_DIST += tests/python/up.t tests/python/test_up.py tests/python/test_up_hos
 EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/test_dragon_processes.py \
   tests/python/test_dragon_torch.py
 EXTRA_DIST += tests/python/dragon-more.t tests/python/test_dragon_window.py tests/python/test_dragon_persist.py \
-  tests/python/test_dragon_copies.py tests/python/test_dragon_publish.py
+  tests/python/test_dragon_copies.py tests/python/test_dragon_publish.py \
+  tests/python/test_dragon_stubs.py
 if BUILD_PYTHON
 TESTS += tests/python/dragon.t tests/python/dragon-more.t tests/python/persist.t tests/python/locks.t \
   tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \

@@ -42,14 +42,14 @@ class Install(DictTest):
         self.run_quiet(sys.executable, "setup.py", "-q", "sdist", "-d", str(self.folder), cwd=copy)
         sdist, = self.folder.glob("*.tar.gz")
         names = self.run_quiet("tar", "-tf", str(sdist))
-        for name in ("LICENSE", "README.md", "src/pyddict.h", "src/module.c", "ddict/__init__.pyi", "ddict/_ddict.pyi", "ddict/py.typed", "ddict/torch/__init__.py"):
+        for name in ("LICENSE", "README.md", "src/pyddict.h", "src/module.c", "ddict/__init__.pyi", "ddict/_ddict.pyi", "ddict/py.typed", "ddict/dragon/native/process.pyi", "ddict/torch/__init__.py"):
             self.assertIn(f"/{name}\n", names)
         venv = self.folder / "venv"
         self.run_quiet(sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", str(venv))
         self.run_quiet(str(venv / "bin/python"), "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation", "--no-deps", str(sdist))
         self.d["a"] = [1]
         code = ("import ddict, sys; from pathlib import Path\nassert Path(ddict.__file__).resolve().is_relative_to(sys.argv[2]), ddict.__file__\n"
-                "assert (Path(ddict.__file__).parent / 'py.typed').exists()\nd = ddict.attach(sys.argv[1]); print(d['a']); d['b'] = {'x': 1}\n"
+                "assert all((Path(ddict.__file__).parent / n).exists() for n in ('py.typed', 'dragon/data/ddict/ddict.pyi'))\nd = ddict.attach(sys.argv[1]); print(d['a']); d['b'] = {'x': 1}\n"
                 "import importlib.metadata; assert importlib.metadata.version('slurm-ddict') == ddict.__version__\n"
                 "entry, = (e for e in importlib.metadata.distribution('slurm-ddict').entry_points if e.group == 'pytest11')\n"
                 "assert entry.value == 'ddict.pytest_plugin' and (Path(ddict.__file__).parent / 'pytest_plugin.py').exists()\n")
