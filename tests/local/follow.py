@@ -3,6 +3,7 @@
 """What is published with two copies of all: a node of the chain is lost while the value is on its way, and the others have it all the same."""
 import os
 import random
+import signal
 import subprocess
 import time
 
@@ -54,5 +55,25 @@ def the_node_that_published_is_lost():
     publish_and_lose(0)
 
 
+def a_manager_is_killed_while_it_is_published():
+    """Its next life has its memory: the publication ends well, or is told that a manager was lost, and the next one does."""
+    with cluster.Dictionary(nodes=3, mem="600M") as d:
+        followers = follow(d, (1, 2), 5)
+        for turn in range(4):
+            p = start(d, 0, "publish", 24 << 20, 1, 0)
+            time.sleep(random.uniform(0.0, 0.08))
+            victim = cluster.managers_of(d.nodes[turn % 3].proc.pid)[0]
+            os.kill(victim, signal.SIGKILL)
+            out, err = p.communicate(timeout=LIMIT)
+            check(p.returncode == 0 or "lost" in err, "publish: exit code %d: %s%s" % (p.returncode, out, err))
+            cluster.wait_for("the next life", lambda: [m for m in cluster.managers_of(d.nodes[turn % 3].proc.pid) if m != victim])
+        version = 0
+        while version < 5:
+            version = int(ended(start(d, 0, "publish", 24 << 20, 1, 0), "publish after the kills")[0])
+        for i, p in followers.items():
+            check(int(ended(p, "the follower on node %d" % i)[-2]) >= 5, "node %d has not got the last version" % i)
+        d.end()
+
+
 if __name__ == "__main__":
-    main([a_node_of_the_chain_is_lost, the_node_that_published_is_lost], limit=240)
+    main([a_node_of_the_chain_is_lost, the_node_that_published_is_lost, a_manager_is_killed_while_it_is_published], limit=240)
