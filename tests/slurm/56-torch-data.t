@@ -67,7 +67,8 @@ else
     mkdir data/mirror && python3 "$tests/ddp_data.py" data/mirror "" 60000 240 >/dev/null
 fi
 gzip -1 data/mirror/* && chmod -R a+rX data/mirror
-t "all_of_mnist_is_downloaded" batch --data all --download --mirror "file://$PWD/data/mirror/" --mnist-workers 2 --epochs 1 --max-batches 2
+t "all_of_mnist_is_downloaded" batch --data all --download --mirror "file://$PWD/data/mirror/" --mnist-workers 2 --epochs 1 --max-batches 2 --no-cuda --devices-per-node 2
+is "its_workers_are_on_the_cpu" "$(grep -cE '^Rank [01] lr .* \(cpu\): Test accuracy' "$out")" 2
 is "each_file_once" "$(grep -c "^Downloading file:.*-ubyte.gz to all/" "$out") $(grep -c '^100.0%$' "$out") $(grep -c '^Extracting all/.*.gz to all$' "$out")" "4 4 4"
 has "and_managers_are_ours_without_its_flag" '^Number of ddict managers: 3$'
 is "and_two_workers_train_of_60000" "$(grep -cE '^Rank [01] Train Epoch: 1 \[0/60000 \(0%\)\].Loss: [0-9.]+$' "$out")" 2

@@ -21,6 +21,8 @@ on_two="srun -N2 --ntasks-per-node=1 --ddict-managers=4 --ddict-mem=96M --ddict-
 t "sequences_are_generated" sub sh -c 'cd examples/dna && python3 generate.py --size 0.001 && wc -lc <seq0.001gb.txt'
 has "as_many_and_as_long_as_dragons" '^ *1048 +1088355$'
 t "doc2vec_trains_on_two_nodes" batch dna 0.001 --max-batches 25 --num-workers 2 --read-only --dragon-dict-managers 2 --dragon-dict-mem 100000000
+has "it_says_that_it_has_started" '^Started$'
+has "and_with_what" '^Namespace\(.*num_workers=2.*read_only=True'
 has "the_load_is_timed" '^DDict_Timer [0-9.]+$'
 is "four_managers_say_what_they_hold" "$(grep '^\[DDictManagerStats(manager_id=0, .*)\]$' "$out" | grep -oE "manager_id=[0-3], hostname='[^']+', total_bytes=[0-9]+, total_used_bytes=[0-9]+, num_keys=[0-9]+, free_blocks=" | wc -l)" 4
 is "letters_and_what_dragons_program_prints_behind_them" "$(sed -n '/^Building Vocabulary/,/^Time taken/p' "$out" | grep -v '^Vocabulary\|^Read alone' | xargs)" "Building Vocabulary GACTU 2 False 0 1048 0 Time taken for epoch:"
@@ -57,8 +59,10 @@ if sub python3 -c 'import PIL' 2>/dev/null; then
     mv examples/imagenet/results/net.pt examples/imagenet/net.pt
     is "and_samples_of_the_images" "$(cd examples/imagenet/results/samples && find . -type f | wc -l), $(cd examples/imagenet/results/samples && find . -type f -exec cmp {} ../../folder/{} \; 2>&1 | wc -l)" "20, 0"
     t "labels_are_found_in_each_form_of_the_devkit" sub python3 "$tests/devkit.py" examples/imagenet
-    t "and_from_files" sub sh -c "cd examples/imagenet && $on_two python3 train.py folder --files --image-size 32 --batch-size 4 --workers 1 --epochs 1 --read-only"
+    t "and_from_files" sub sh -c "cd examples/imagenet && $on_two python3 train.py folder --files --image-size 32 --batch-size 4 --workers 1 --epochs 1 --optimizer adam --read-only"
     has "as_many_are_read" '^Epoch 0: read (32|36) images in'
+    t "adam_is_torchs" sub sh -c "cd examples/imagenet && python3 -c 'import argparse, torch, train
+print(type(train.optimizer_of(argparse.Namespace(optimizer=\"adam\", lr=None), torch.nn.Linear(1, 1))).__name__)' | grep -x Adam"
     t "both_are_compared" sub sh -c "cd examples/imagenet && $on_two python3 compare.py train.tar folder --rounds 1 --batch-size 4 --workers 0 --decode 2 --image-size 32"
     is "by_an_epoch_of_each" "$(grep -cE '^\| (dictionary|dictionary, frozen|files, (not )?in the page cache|memory) \| 36 \| [0-9.]+ \|' "$out")" 5
     is "of_which_only_files_are_read_from_the_file_system" "$(awk -F' *[|] *' '/^\| (dictionary|files,|memory)/ && $3 == 36 { print ($9 > 0.9 ? "read" : $9 < 0.3 ? "not" : $9) }' "$out" | sort | uniq -c | xargs)" "3 not 2 read"
