@@ -29,6 +29,8 @@ python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_
 python_sources += client/python/src/gather.c client/python/src/holder.c client/python/src/window.c
 python_modules += client/python/ddict/_barrier.py client/python/ddict/_conditions.py \
   client/python/ddict/_holders.py client/python/ddict/_locks.py
+python_modules += client/python/ddict/_files.py client/python/ddict/fsspec.py
+EXTRA_DIST += client/python/entry_points.txt
 # one folder, one list: automake installs a list into one folder
 python_dragon = client/python/ddict/dragon/__init__.py client/python/ddict/dragon/_child.py \
   client/python/ddict/dragon/_home.py client/python/ddict/dragon/_place.py \
@@ -109,14 +111,13 @@ install-python-compiled:
 uninstall-python-compiled:
 	rm -rf '$(DESTDIR)$(pyddictdir)/__pycache__' '$(DESTDIR)$(pyddicttorchdir)/__pycache__'
 	! [ -d '$(DESTDIR)$(pyddictdir)/dragon' ] || find '$(DESTDIR)$(pyddictdir)/dragon' -name __pycache__ -exec rm -rf {} +
-# What pip writes of a package, so that importlib.metadata and pip list know it, and pytest finds the plugin. Without a RECORD pip removes nothing of it.
-# The plugin's entry point has the module's name, so that `pytest -p ddict.pytest_plugin` is the same plugin.
+# What pip writes of a package, so that importlib.metadata and pip list know it, and pytest and fsspec find what is theirs. Without a RECORD pip removes nothing of it.
 python_metadata = $(DESTDIR)$(pyddictdir)/../slurm_ddict-$(PACKAGE_VERSION).dist-info
 install-python-metadata:
 	$(MKDIR_P) "$(python_metadata)"
 	printf '%s\n' 'Metadata-Version: 2.1' 'Name: slurm-ddict' 'Version: $(PACKAGE_VERSION)' \
 	  'Summary: The distributed in-memory dictionary of a Slurm job' 'License: Apache-2.0' >"$(python_metadata)/METADATA"
-	printf '%s\n' '[pytest11]' 'ddict.pytest_plugin = ddict.pytest_plugin' >"$(python_metadata)/entry_points.txt"
+	$(INSTALL_DATA) '$(srcdir)/client/python/entry_points.txt' "$(python_metadata)/entry_points.txt"
 	echo make >"$(python_metadata)/INSTALLER"
 uninstall-python-metadata:
 	rm -rf "$(python_metadata)"

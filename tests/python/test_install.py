@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """pip builds the package from its own source distribution against the installed libddict, without the network."""
 
+import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 from harness import DictTest
 
 SOURCE = Path(__file__).resolve().parents[2] / "client" / "python"
+ENTRIES = [("fsspec.specs", "ddict", "ddict.fsspec:DDictFileSystem"), ("pytest11", "ddict.pytest_plugin", "ddict.pytest_plugin")]
 
 
 class Install(DictTest):
@@ -51,10 +53,10 @@ class Install(DictTest):
         code = ("import ddict, sys; from pathlib import Path\nassert Path(ddict.__file__).resolve().is_relative_to(sys.argv[2]), ddict.__file__\n"
                 "assert all((Path(ddict.__file__).parent / n).exists() for n in ('py.typed', 'dragon/data/ddict/ddict.pyi'))\nd = ddict.attach(sys.argv[1]); print(d['a']); d['b'] = {'x': 1}\n"
                 "import importlib.metadata; assert importlib.metadata.version('slurm-ddict') == ddict.__version__\n"
-                "entry, = (e for e in importlib.metadata.distribution('slurm-ddict').entry_points if e.group == 'pytest11')\n"
-                "assert entry.value == 'ddict.pytest_plugin' and (Path(ddict.__file__).parent / 'pytest_plugin.py').exists()\n")
+                "print(sorted((e.group, e.name, e.value) for e in importlib.metadata.distribution('slurm-ddict').entry_points))\n"
+                "assert all((Path(ddict.__file__).parent / name).exists() for name in ('pytest_plugin.py', 'fsspec.py'))\n")
         said = self.run_quiet(str(venv / "bin/python"), "-c", code, self.d.name, str(venv.resolve()), cwd="/")
-        self.assertEqual(said, "[1]\n")
+        self.assertEqual(said, f"[1]\n{ENTRIES}\n")
         self.assertEqual(self.d["b"], {"x": 1})
 
     def installed(self):
@@ -68,6 +70,8 @@ class Install(DictTest):
         environment = {**self.environment, "PYTHONPATH": str(Path(ddict.__file__).parents[1])}
         listed = subprocess.run([sys.executable, "-m", "pip", "list", "--format=freeze"], stdout=subprocess.PIPE, text=True, check=True, env=environment).stdout
         self.assertIn(f"\nslurm-ddict=={ddict.__version__}\n", "\n" + listed)
+        here, = importlib.metadata.distributions(name="slurm-ddict", path=[environment["PYTHONPATH"]])
+        self.assertEqual(sorted((e.group, e.name, e.value) for e in here.entry_points), ENTRIES)
         if not importlib.util.find_spec("pytest"):
             self.skipTest("no module pytest")
         (self.folder / "test_it.py").write_text("def test_it(ddict):\n    ddict['a'] = 1\n    assert ddict['a'] == 1\n")

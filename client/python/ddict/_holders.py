@@ -23,7 +23,7 @@ _NOBODY = 1 << 62    # the number of no client
 _ALIVE_S = 5         # a manager that does not say whether its client lives is asked again
 
 _lock = threading.Lock()
-_own = {}  # the handles of all objects that were given none, by _where() when they were attached
+_own = {}  # the handles of all objects that were given none, or a name, by _where() when they were attached
 
 
 def _child():
@@ -34,9 +34,9 @@ def _child():
 os.register_at_fork(after_in_child=_child)
 
 
-def _where():
-    """What says which dictionary is the job's"""
-    return os.environ.get("DDICT_NAME"), os.environ.get("DDICT_NODE")
+def _where(name=None):
+    """What says which dictionary it is; None: the job's"""
+    return name or os.environ.get("DDICT_NAME"), os.environ.get("DDICT_NODE")
 
 
 def _is_there(d):
@@ -48,18 +48,18 @@ def _is_there(d):
     return True
 
 
-def _shared():
+def _shared(name=None, is_there=_is_there):
     with _lock:
-        where = _where()
+        where = _where(name)
         d = _own.get(where)
-        if d is None or not d.attached or not _is_there(d):
+        if d is None or not d.attached or not is_there(d):
             from . import attach
-            d = _own[where] = attach()
+            d = _own[where] = attach(name)
         return d
 
 
 def leave(name):
-    """Detach the handle of the objects that were given none, if its dictionary has this name; None: if it is the job's."""
+    """Detach the handles of the objects that were given none whose dictionary has this name; None: that of the job's."""
     with _lock:
         for where, d in list(_own.items()):
             if d.name == name or (name is None and where == _where()):
