@@ -37,7 +37,8 @@ EXTRA_DIST += tests/python/dragon.t tests/python/test_dragon.py tests/python/tes
 EXTRA_DIST += tests/python/dragon-more.t tests/python/test_dragon_window.py tests/python/test_dragon_persist.py \
   tests/python/test_dragon_copies.py tests/python/test_dragon_publish.py \
   tests/python/test_dragon_stubs.py
-EXTRA_DIST += tests/python/fsspec.t tests/python/test_fsspec.py tests/python/fsspec_suite.py
+EXTRA_DIST += tests/python/fsspec.t tests/python/test_fsspec.py tests/python/fsspec_suite.py \
+  tests/python/zarr.t tests/python/test_zarr.py tests/python/zarr_suite.py tests/bench/zarr_read.py
 if BUILD_PYTHON
 TESTS += tests/python/dragon.t tests/python/dragon-more.t tests/python/persist.t tests/python/locks.t \
   tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \
@@ -45,7 +46,7 @@ TESTS += tests/python/dragon.t tests/python/dragon-more.t tests/python/persist.t
   tests/python/window.t tests/python/copies.t
 TESTS += tests/python/mapping.t tests/python/gpu.t tests/python/queue.t tests/python/turns.t \
   tests/python/events.t tests/python/results.t tests/python/future.t tests/python/place.t
-TESTS += tests/python/fsspec.t
+TESTS += tests/python/fsspec.t tests/python/zarr.t
 endif
 EXTRA_DIST += tests/python/dragon-surface.t tests/python/test_dragon_surface.py
 if BUILD_PYTHON

@@ -21,7 +21,7 @@ class Readmes(DictTest):
         blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
         self.assertGreater(len(blocks), 1)
         self.assertNotRegex(re.sub(r"(?ms)^```(python|cpp|fortran)\n.*?^```$", "", text), r"(?m)^    (import ddict|from ddict|d = |d\.|d\[)", "a snippet that no test runs")
-        missing = {name for name in ("numpy", "torch", "fsspec", "pandas") if not importlib.util.find_spec(name)}
+        missing = {name for name in ("numpy", "torch", "fsspec", "pandas", "zarr") if not importlib.util.find_spec(name)}
         run = [block for block in blocks if not any(re.search(rf"^(import|from) (ddict\.)?{name}\b", block, re.MULTILINE) for name in missing)]
         code = "if __name__ == '__main__':\n" + "".join(f"    {line}\n" for block in run for line in ("pass\n" + block).splitlines())
         environment = {**os.environ, **self.dictionary.environment(), "PATH": f"{os.path.dirname(os.environ['DDICT_TEST_COMMAND'])}:{os.environ['PATH']}"}
