@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data sets, samplers and checkpoints for PyTorch, in the job's dictionary.
+"""Data sets, samplers, checkpoints and torch.distributed's store for PyTorch, in the job's dictionary.
 
     from ddict.torch import DDictDataset, DataLoader, DistributedSampler
 
@@ -8,7 +8,11 @@
     loader = DataLoader(data, batch_size=64, sampler=sampler, num_workers=4)
 
 All of this also works with torch's own DataLoader, with collate_fn=ddict.torch.collate or any other.
+
+    torch.distributed.init_process_group("nccl", store=Store("train"), rank=rank, world_size=size)
 """
+
+import torch.distributed as _dist
 
 from ._batch import Batch, collate
 from .checkpoint import load, save
@@ -19,5 +23,10 @@ from .iterable import DDictIterableDataset
 from .loader import DataLoader
 from .samplers import DistributedSampler, LocalSampler
 
-__all__ = ["Batch", "DDictDataset", "DDictIterableDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "S3ImageFolder", "collate", "get_to", "load",
-           "register", "save", "unregister"]
+if _dist.is_available():  # some builds of torch are without
+    from .store import Store, StoreError
+
+__all__ = ["Batch", "DDictDataset", "DDictIterableDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "S3ImageFolder", "Store",
+           "StoreError", "collate", "get_to", "load", "register", "save", "unregister"]
+if not _dist.is_available():
+    __all__ = [name for name in __all__ if not name.startswith("Store")]

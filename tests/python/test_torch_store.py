@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ddict.torch.Store: what torch's own stores promise, asked of it, through a PrefixStore of it (which reaches it by C++), and from processes of two nodes."""
+
+import gc
+import pickle
+import threading
+import time
+import unittest
+from datetime import timedelta
+
+import ddict
+from harness import DictTest, Dictionary, module_or_skip
+
+torch = module_or_skip("torch")
+import torch.distributed as dist  # noqa: E402
+
+if not dist.is_available():
+    raise unittest.SkipTest("this torch has no torch.distributed")
+from ddict.torch import Store, StoreError  # noqa: E402
+
+SECOND = timedelta(seconds=1)
+
+
+def in_threads(*calls):
+    """Call them at once; their answers, or what they raised."""
+    answers = [None] * len(calls)
+
+    def call(i):
+        try:
+            answers[i] = calls[i]()
+        except Exception as e:
+            answers[i] = e
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(len(calls))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    return answers
+
+
+class Points:
+    """What holds for the store itself and through C++. Another object of the store, other(), is at another node."""
+
+    nodes = 2
+    extended = True
+
+    def store(self):
+        return Store("points", 60, self.d)
+
+    def other(self):
+        return Store("points", 60, self.far)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.far = cls.dictionary.attach(1)
+        cls.dictionary.attach(0).detach()  # $DDICT_NODE is the first one's again
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.far.detach()
+        super().tearDownClass()
+
+    def has(self, name):
+        if not hasattr(self.s, name):
+            self.skipTest(f"torch {torch.__version__} has no {name}")
+
+    def setUp(self):
+        super().setUp()
+        self.s, self.o = self.store(), self.other()
+
+    def test_set_and_get(self):
+        for i, value in enumerate(["text", "", "a\0b", "\u00e9"]):
+            self.s.set(f"k{i}", value)
+            self.assertEqual(self.o.get(f"k{i}"), value.encode())
+        self.s.set("k0", "again")
+        self.assertEqual(self.o.get("k0"), b"again")
+
+    def test_add_counts_also_what_set_stored(self):
+        self.assertEqual([self.s.add("n", 1), self.o.add("n", 5), self.s.add("n", -10), self.s.add("n", 0)], [1, 6, -4, -4])
+        self.assertEqual(self.o.get("n"), b"-4")
+        self.assertEqual(self.s.add("zero", 0), 0)
+        self.assertEqual(self.o.get("zero"), b"0")
+        self.s.set("text", "41")
+        self.assertEqual([self.o.add("text", 1), self.s.add("text", 1)], [42, 43])
+        self.assertEqual(self.s.get("text"), b"43")
+
+    def test_add_refuses_what_is_no_number_and_leaves_it(self):
+        self.s.set("word", "x")
+        with self.assertRaisesRegex(StoreError, "word has b'x', which is no number"):
+            self.s.add("word", 1)
+        self.s.set("edge", str((1 << 63) - 1))
+        for _ in range(2):  # as text, as an int
+            with self.assertRaisesRegex(StoreError, "64 bits"):
+                self.s.add("edge", 1)
+            self.assertEqual(self.s.add("edge", 0), (1 << 63) - 1)
+        self.assertEqual(self.s.get("word"), b"x")
+
+    def test_compare_set(self):
+        self.assertEqual(self.s.compare_set("absent", "old", "new"), b"old")
+        self.assertEqual(self.s.num_keys(), 0)
+        self.assertEqual(self.s.compare_set("a", "", "new"), b"new")
+        self.assertEqual(self.o.compare_set("a", "other", "newer"), b"new")
+        self.assertEqual(self.o.compare_set("a", "new", "newer"), b"newer")
+        self.assertEqual(self.o.compare_set("a", "", "x"), b"newer")
+        self.s.add("n", 7)
+        self.assertEqual(self.o.compare_set("n", "7", "8"), b"8")
+        self.assertEqual(self.s.add("n", 1), 9)
+
+    def test_keys_are_counted_and_deleted(self):
+        self.s.set("a", "1")
+        self.s.add("b", 1)
+        self.assertEqual(self.o.num_keys(), 2)
+        self.assertTrue(self.o.delete_key("a"))
+        self.assertFalse(self.s.delete_key("a"))
+        self.assertEqual(self.s.num_keys(), 1)
+        self.s.set_timeout(timedelta(seconds=0.2))
+        with self.assertRaisesRegex(StoreError, "timeout after 0.2 s, keys: .*a"):
+            self.s.get("a")
+
+    def test_wait_says_which_keys_did_not_come(self):
+        self.s.add("good", 1)
+        self.s.wait(["good"])
+        start = time.monotonic()
+        with self.assertRaisesRegex(StoreError, "timeout after 0.3 s, keys: .*bad"):
+            self.s.wait(["good", "bad"], timedelta(seconds=0.3))
+        self.assertGreaterEqual(time.monotonic() - start, 0.3)
+        self.s.set_timeout(timedelta(seconds=0.2))
+        with self.assertRaisesRegex(RuntimeError, "timeout after 0.2 s"):
+            self.s.wait(["bad"])
+
+    def test_wait_and_get_go_on_when_the_last_key_comes(self):
+        def put():
+            for key in "abc":
+                time.sleep(0.1)
+                self.o.set(key, key)
+        got = in_threads(lambda: self.s.wait(["a", "b", "c"]) or self.s.num_keys(), lambda: self.s.get("c"), put)
+        self.assertEqual(got, [3, b"c", None])
+
+    def test_several_at_once(self):
+        self.has("multi_set")
+        self.s.multi_set(["a", "b"], ["1", "2"])
+        self.assertEqual(self.o.multi_get(["b", "a"]), [b"2", b"1"])
+        got = in_threads(lambda: self.s.multi_get(["a", "late"]), lambda: time.sleep(0.1) or self.o.set("late", "x"))
+        self.assertEqual(got, [[b"1", b"x"], None])
+        self.s.set_timeout(timedelta(seconds=0.2))
+        with self.assertRaisesRegex(StoreError, "timeout"):
+            self.s.multi_get(["a", "never"])
+
+    def test_append(self):
+        self.has("append")
+        for text in ("a", "bc"):
+            self.s.append("log", text)
+        self.s.add("n", 12)
+        self.o.append("n", "3")
+        self.assertEqual([self.o.get("log"), self.s.get("n"), self.s.add("n", 1)], [b"abc", b"123", 124])
+
+    def test_check(self):
+        self.has("check")
+        self.s.set("a", "")
+        self.assertEqual([self.o.check(["a"]), self.o.check(["a", "b"]), self.o.check([])], [True, False, True])
+
+    def test_each_sum_is_given_once(self):
+        def count(s):
+            return [s.add("n", 1) for _ in range(50)]
+        got = in_threads(*(lambda s=s: count(s) for s in (self.s, self.o, self.s, self.o)))
+        self.assertEqual(sorted(n for some in got for n in some), list(range(1, 201)))
+
+
+class OfTheStore(Points, DictTest):
+    def test_values_are_bytes_and_keys_are_text(self):
+        self.s.set(b"k", b"\0\xff")
+        self.assertEqual(self.o.get("k"), b"\0\xff")
+        for call in (lambda: self.s.get(5), lambda: self.s.set("k", 5)):
+            self.assertRaises(TypeError, call)
+        self.assertRaises(StoreError, self.s.multi_set, ["a", "b"], ["1"])
+
+    def test_stores_of_other_names_and_the_dictionary_are_apart(self):
+        self.s.set("a", "1")
+        other = Store("points2", 60, self.d)
+        self.assertEqual([other.num_keys(), self.s.list_keys(), len(self.d), list(self.d)], [0, ["a"], 0, []])
+        other.set("a", "2")
+        self.assertEqual([self.s.get("a"), other.get("a")], [b"1", b"2"])
+
+    def test_close_removes_what_is_in_it(self):
+        other = Store("points2", 60, self.d)
+        other.set("a", "2")
+        self.s.multi_set(["a", "b"], ["1", "2"])
+        self.s.close()
+        self.assertEqual([self.o.num_keys(), other.get("a"), len(list(self.d.keys(hidden=True)))], [0, b"2", 1])
+
+    def test_queues(self):
+        self.s.queue_push("q", "1")
+        self.o.queue_push("q", b"2")
+        self.assertEqual([self.s.queue_len("q"), self.s.check(["q"])], [2, True])
+        self.assertEqual([self.o.queue_pop("q"), self.s.queue_pop("q", False)], [b"1", b"2"])
+        self.assertEqual([self.s.queue_len("q"), self.s.check(["q"])], [0, False])
+        with self.assertRaisesRegex(getattr(dist, "QueueEmptyError", StoreError), "queue q is empty"):
+            self.s.queue_pop("q", False)
+        self.s.set_timeout(timedelta(seconds=0.2))
+        with self.assertRaisesRegex(StoreError, "timeout after 0.2 s, keys: q"):
+            self.s.queue_pop("q")
+        self.assertEqual(in_threads(lambda: self.o.queue_pop("q"), lambda: time.sleep(0.1) or self.s.queue_push("q", "3")), [b"3", None])
+
+    def test_a_clone_has_its_own_timeout(self):
+        clone = self.s.clone()
+        clone.set_timeout(SECOND)
+        self.assertEqual([self.s.timeout, clone.timeout], [timedelta(seconds=60), SECOND])
+        self.assertEqual(in_threads(lambda: clone.get("late"), lambda: self.s.set("late", "x")), [b"x", None])
+
+    def test_it_can_be_pickled(self):
+        again = pickle.loads(pickle.dumps(self.s))
+        self.s.set("a", "1")
+        self.assertEqual([again.get("a"), again.name, again.timeout], [b"1", "points", timedelta(seconds=60)])
+
+    def test_torch_needs_no_object_of_ours_that_is_kept(self):
+        prefix = dist.PrefixStore("p", Store("kept", 60, self.d))
+        gc.collect()
+        prefix.set("a", "1")
+        self.assertEqual([prefix.get("a"), Store("kept", 60, self.d).get("p/a")], [b"1", b"1"])
+
+    def test_what_fails_in_the_dictionary_is_an_error_of_torch(self):
+        with Dictionary(1, 32 << 20) as own:
+            s = Store("points", 60, own.attach())
+            s.set("a", "1")
+        for call in (lambda: s.set("a", "2"), lambda: s.get("a"), lambda: s.add("a", 1), lambda: s.wait(["a"]), s.num_keys, lambda: s.queue_pop("a")):
+            with self.assertRaises(StoreError) as raised:
+                call()
+            self.assertIsInstance(raised.exception.__cause__, ddict.Error)
+
+    def test_torch_s_own_test_by_cpp(self):
+        if not hasattr(dist, "_test_python_store"):
+            self.skipTest("no such function")
+        dist._test_python_store(self.s)
+
+
+class OfAPrefixStore(Points, DictTest):
+    def store(self):
+        return dist.PrefixStore("p", super().store())
+
+    def other(self):
+        return dist.PrefixStore("p", super().other())
+
+    def test_its_timeout_is_the_store_s(self):
+        s = Store("points", 60, self.d)
+        dist.PrefixStore("p", s).set_timeout(SECOND)
+        self.assertEqual(s.timeout, SECOND)
+
+    def test_clone(self):
+        self.has("clone")
+        clone = self.s.clone()
+        gc.collect()
+        clone.set("a", "1")
+        self.assertEqual(self.o.get("a"), b"1")

@@ -1,0 +1,4 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# ddict.torch.Store
+exec "$(dirname "$(readlink -f "$0")")/run" test_torch_store
