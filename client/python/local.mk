@@ -26,7 +26,7 @@ python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_
   client/python/ddict/torch/dataset.py client/python/ddict/torch/device.py \
   client/python/ddict/torch/images.py client/python/ddict/torch/iterable.py \
   client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
-python_torch += client/python/ddict/torch/store.py
+python_torch += client/python/ddict/torch/store.py client/python/ddict/torch/rendezvous.py
 python_sources += client/python/src/gather.c client/python/src/holder.c client/python/src/window.c
 python_modules += client/python/ddict/_barrier.py client/python/ddict/_conditions.py \
   client/python/ddict/_holders.py client/python/ddict/_locks.py

@@ -2,6 +2,7 @@
 """ddict.torch.Store: what torch's own stores promise, asked of it, through a PrefixStore of it (which reaches it by C++), and from processes of two nodes."""
 
 import gc
+import os
 import pickle
 import threading
 import time
@@ -9,7 +10,7 @@ import unittest
 from datetime import timedelta
 
 import ddict
-from harness import DictTest, Dictionary, module_or_skip
+from harness import DictTest, Dictionary, module_or_skip, python
 
 torch = module_or_skip("torch")
 import torch.distributed as dist  # noqa: E402
@@ -252,3 +253,87 @@ class OfAPrefixStore(Points, DictTest):
         gc.collect()
         clone.set("a", "1")
         self.assertEqual(self.o.get("a"), b"1")
+
+
+JOIN = """
+import sys
+from ddict.torch.rendezvous import _Meeting
+print(_Meeting(sys.argv[1], None).join(int(sys.argv[2]), int(sys.argv[3])))
+"""
+GROUP = """
+import os, sys, datetime, torch, torch.distributed as dist, ddict.torch
+out = []
+for turn in range(2):
+    dist.init_process_group("gloo", init_method=sys.argv[1], timeout=datetime.timedelta(seconds=120), **eval(sys.argv[2]))
+    t = torch.tensor([dist.get_rank() + 1.0])
+    dist.all_reduce(t)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+    model(torch.full((1, 2), t.item())).sum().backward()
+    out += [dist.get_rank(), int(t.item()), model.module.weight.grad.tolist()]
+    dist.destroy_process_group()
+print(out)
+"""
+
+
+class Rendezvous(DictTest):
+    nodes = 2
+
+    def setUp(self):
+        super().setUp()
+        from ddict.torch import rendezvous
+        self.r = rendezvous
+        self.meeting = rendezvous._Meeting("m", self.d)
+        for word in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+            os.environ.pop(word, None)
+
+    def test_rounds(self):
+        m = self.meeting
+        self.assertEqual([m.join(0, 2), m.join(1, 2), m.join(1, 2), m.join(0, 2)], [1, 1, 2, 2])
+        self.assertEqual([m.join(2, 3), m.join(0, 3)], [3, 3])
+        with self.assertRaisesRegex(ValueError, "ddict://m: 2 of 3 ranks are there, and rank 1 says that the world has 2"):
+            m.join(1, 2)
+        self.assertEqual([m.join(0, 3), m.join(1, 3)], [4, 4])  # rank 0 gave the third one up
+
+    def test_many_at_once_are_in_one_round(self):
+        self.assertEqual(in_threads(*(lambda r=r: self.meeting.join(r, 12) for r in range(12))), [1] * 12)
+
+    def test_a_round_of_a_dead_rank_is_over(self):
+        gone = python(JOIN, "m", "0", "3", environment=self.dictionary.environment(1), stdout=-1)
+        self.assertEqual(gone.communicate()[0], b"1\n")
+        self.assertEqual([self.meeting.join(r, 3) for r in (1, 2, 0)], [2, 2, 2])
+
+    def test_wrong_words_are_refused(self):
+        for url, why in (("ddict://?rank=2&world_size=2", "rank 2 of 2"), ("ddict://?rank=x&world_size=2", "rank is 'x'"),
+                         ("ddict://?rank=0&size=2", "size: no such word"), ("ddict://?rank=-2&world_size=2", "rank -2 of 2")):
+            with self.assertRaisesRegex(ValueError, why):
+                next(self.r.rendezvous(url))
+
+    def test_rank_and_size_of_the_url_or_of_the_environment(self):
+        os.environ.update(self.dictionary.environment(0))
+        try:
+            store, rank, size = next(dist.rendezvous("ddict://a/b?rank=1&world_size=3", timeout=SECOND))
+            self.assertEqual([rank, size, store.name, store.timeout], [1, 3, "a/b#1", SECOND])
+            self.assertEqual(next(dist.rendezvous("ddict://a/b", 0, 3))[1:], (0, 3))
+            os.environ.update(RANK="2", WORLD_SIZE="3")
+            store, rank, size = next(dist.rendezvous(f"ddict://a/b?dict={self.d.name}"))
+            self.assertEqual([rank, size, store.name, store._d.name], [2, 3, "a/b#1", self.d.name])
+            del os.environ["RANK"], os.environ["WORLD_SIZE"]
+            self.assertEqual(next(dist.rendezvous("ddict://"))[1:], (0, 1))  # alone
+        finally:
+            for word in ("DDICT_NAME", "RANK", "WORLD_SIZE"):
+                os.environ.pop(word, None)
+            ddict._holders.leave(self.d.name)
+
+    def group(self, ranks):
+        """Processes on both nodes, (url, arguments, variables) each; what each prints."""
+        there = [python(GROUP, url, args, stdout=-1, environment={**self.dictionary.environment(i % 2), "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **more})
+                 for i, (url, args, more) in enumerate(ranks)]
+        return [eval(p.communicate(timeout=300)[0] or "None") for p in there]
+
+    def test_gloo_meets_without_an_address(self):
+        want = [[r, 3, [[3.0, 3.0]]] * 2 for r in range(2)]
+        flat = [[x for part in [w[:3]] * 2 for x in part] for w in want]
+        by_arguments = [("ddict://", f"dict(rank={r}, world_size=2)", {}) for r in range(2)]
+        self.assertEqual(self.group(by_arguments), flat)
+        by_environment = [("ddict://", "{}", {"RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
+        self.assertEqual(self.group(by_environment), flat)  # again, in the same dictionary and under the same name

@@ -9,7 +9,9 @@
 
 All of this also works with torch's own DataLoader, with collate_fn=ddict.torch.collate or any other.
 
-    torch.distributed.init_process_group("nccl", store=Store("train"), rank=rank, world_size=size)
+    torch.distributed.init_process_group("nccl", init_method="ddict://")     # the ranks meet in the dictionary: Store
+
+import of this package makes ddict:// known to torch.distributed.
 """
 
 import torch.distributed as _dist
@@ -24,7 +26,9 @@ from .loader import DataLoader
 from .samplers import DistributedSampler, LocalSampler
 
 if _dist.is_available():  # some builds of torch are without
+    from . import rendezvous as _rendezvous
     from .store import Store, StoreError
+    _rendezvous.register()
 
 __all__ = ["Batch", "DDictDataset", "DDictIterableDataset", "DataLoader", "DistributedSampler", "ImageFolder", "LocalSampler", "S3ImageFolder", "Store",
            "StoreError", "collate", "get_to", "load", "register", "save", "unregister"]
