@@ -26,7 +26,8 @@ python_torch = client/python/ddict/torch/__init__.py client/python/ddict/torch/_
   client/python/ddict/torch/dataset.py client/python/ddict/torch/device.py \
   client/python/ddict/torch/images.py client/python/ddict/torch/iterable.py \
   client/python/ddict/torch/loader.py client/python/ddict/torch/samplers.py
-python_torch += client/python/ddict/torch/store.py client/python/ddict/torch/rendezvous.py
+python_torch += client/python/ddict/torch/store.py client/python/ddict/torch/rendezvous.py \
+  client/python/ddict/torch/elastic.py
 python_sources += client/python/src/gather.c client/python/src/holder.c client/python/src/window.c
 python_modules += client/python/ddict/_barrier.py client/python/ddict/_conditions.py \
   client/python/ddict/_holders.py client/python/ddict/_locks.py
@@ -113,7 +114,7 @@ install-python-compiled:
 uninstall-python-compiled:
 	rm -rf '$(DESTDIR)$(pyddictdir)/__pycache__' '$(DESTDIR)$(pyddicttorchdir)/__pycache__'
 	! [ -d '$(DESTDIR)$(pyddictdir)/dragon' ] || find '$(DESTDIR)$(pyddictdir)/dragon' -name __pycache__ -exec rm -rf {} +
-# What pip writes of a package, so that importlib.metadata and pip list know it, and pytest and fsspec find what is theirs. Without a RECORD pip removes nothing of it.
+# What pip writes of a package, so that importlib.metadata and pip list know it, and pytest, fsspec and torchrun find what is theirs. Without a RECORD pip removes nothing of it.
 python_metadata = $(DESTDIR)$(pyddictdir)/../slurm_ddict-$(PACKAGE_VERSION).dist-info
 install-python-metadata:
 	$(MKDIR_P) "$(python_metadata)"

@@ -14,7 +14,8 @@ from pathlib import Path
 from harness import DictTest
 
 SOURCE = Path(__file__).resolve().parents[2] / "client" / "python"
-ENTRIES = [("fsspec.specs", "ddict", "ddict.fsspec:DDictFileSystem"), ("pytest11", "ddict.pytest_plugin", "ddict.pytest_plugin")]
+ENTRIES = [("fsspec.specs", "ddict", "ddict.fsspec:DDictFileSystem"), ("pytest11", "ddict.pytest_plugin", "ddict.pytest_plugin"),
+           ("torchrun.handlers", "ddict", "ddict.torch.elastic:handler")]
 
 
 class Install(DictTest):
@@ -54,7 +55,7 @@ class Install(DictTest):
                 "assert all((Path(ddict.__file__).parent / n).exists() for n in ('py.typed', 'dragon/data/ddict/ddict.pyi'))\nd = ddict.attach(sys.argv[1]); print(d['a']); d['b'] = {'x': 1}\n"
                 "import importlib.metadata; assert importlib.metadata.version('slurm-ddict') == ddict.__version__\n"
                 "print(sorted((e.group, e.name, e.value) for e in importlib.metadata.distribution('slurm-ddict').entry_points))\n"
-                "assert all((Path(ddict.__file__).parent / name).exists() for name in ('pytest_plugin.py', 'fsspec.py', 'zarr.py'))\n")
+                "assert all((Path(ddict.__file__).parent / name).exists() for name in ('pytest_plugin.py', 'fsspec.py', 'zarr.py', 'torch/elastic.py'))\n")
         said = self.run_quiet(str(venv / "bin/python"), "-c", code, self.d.name, str(venv.resolve()), cwd="/")
         self.assertEqual(said, f"[1]\n{ENTRIES}\n")
         self.assertEqual(self.d["b"], {"x": 1})

@@ -337,3 +337,51 @@ class Rendezvous(DictTest):
         self.assertEqual(self.group(by_arguments), flat)
         by_environment = [("ddict://", "{}", {"RANK": str(r), "WORLD_SIZE": "2"}) for r in range(2)]
         self.assertEqual(self.group(by_environment), flat)  # again, in the same dictionary and under the same name
+
+
+class OfTorchrun(DictTest):
+    """The state of a run, in which the agents of torchrun write one after another"""
+
+    nodes = 2
+
+    def backend(self, d):
+        from ddict.torch.elastic import Backend
+        return Backend(Store("run", 60, d))
+
+    def test_state_is_changed_in_place_of_the_token_s(self):
+        a, b = self.backend(self.d), self.backend(self.dictionary.attach(1))
+        self.dictionary.attach(0).detach()
+        self.assertIsNone(a.get_state())
+        state, token, done = a.set_state(b"one")
+        self.assertEqual([state, done, b.get_state()], [b"one", True, (b"one", token)])
+        self.assertEqual(b.set_state(b"two"), (b"one", token, False))
+        state, newer, done = b.set_state(b"two", token)
+        self.assertEqual([state, done, a.get_state()], [b"two", True, (b"two", newer)])
+        self.assertEqual(a.set_state(b"three", token), (b"two", newer, False))
+        self.assertEqual(a.set_state(b"three", "what another backend has"), (b"two", newer, False))
+        self.assertEqual(Store("run", 60, self.d).num_keys(), 0)
+
+    def test_what_fails_is_a_rendezvous_that_torchrun_knows(self):
+        from torch.distributed.elastic.rendezvous import RendezvousConnectionError, RendezvousParameters
+        from ddict.torch.elastic import create
+        with Dictionary(1, 32 << 20) as own:
+            gone = self.backend(own.attach())
+        for call in (gone.get_state, lambda: gone.set_state(b"x"), lambda: create(RendezvousParameters("ddict", "no such dictionary", "id", 1, 1))):
+            self.assertRaises(RendezvousConnectionError, call)
+        with self.assertRaisesRegex(ValueError, "read_timeout=0"):
+            create(RendezvousParameters("ddict", self.d.name, "id", 1, 1, read_timeout=0))
+
+    def test_agents_meet_and_each_round_has_its_word(self):
+        from torch.distributed.elastic.rendezvous import RendezvousParameters
+        from ddict.torch.elastic import handler
+        agents = [handler()(RendezvousParameters("ddict", self.d.name, "id", 2, 2, local_addr="127.0.0.1")) for _ in range(2)]
+        met = in_threads(*(a.next_rendezvous for a in agents))
+        size = [m[2] if isinstance(m, tuple) else m.world_size for m in met]
+        self.assertEqual(size, [2, 2])
+        word = os.environ.pop("DDICT_TORCH_ROUND")
+        self.assertEqual(len(word), 16)
+        stores = [m[0] if isinstance(m, tuple) else m.store for m in met]
+        self.assertEqual([s.get("ddict.round") for s in stores], [word.encode()] * 2)
+        for a in agents:
+            a.shutdown()
+        self.assertTrue(agents[0].is_closed())

@@ -46,3 +46,4 @@ history-slurm:
 	  HISTORY_ROUNDS="`for i in $$(seq $(HISTORY_TIMES)); do echo $(HISTORY_ROUNDS); done | paste -sd' '`" $(srcdir)/tests/slurm/96-histories.t
 .PHONY: history-slurm
 EXTRA_DIST += tests/slurm/59-dragon-programs.t
+EXTRA_DIST += tests/slurm/47-torch-store.t tests/slurm/torch_meet.py
