@@ -39,7 +39,7 @@ EXTRA_DIST += tests/python/dragon-more.t tests/python/test_dragon_window.py test
   tests/python/test_dragon_stubs.py
 EXTRA_DIST += tests/python/fsspec.t tests/python/test_fsspec.py tests/python/fsspec_suite.py \
   tests/python/zarr.t tests/python/test_zarr.py tests/python/zarr_suite.py tests/bench/zarr_read.py
-EXTRA_DIST += tests/python/torch-store.t tests/python/test_torch_store.py
+EXTRA_DIST += tests/python/torch-store.t tests/python/test_torch_store.py tests/bench/torch_store.py
 if BUILD_PYTHON
 TESTS += tests/python/dragon.t tests/python/dragon-more.t tests/python/persist.t tests/python/locks.t \
   tests/python/atomic.t tests/python/near.t tests/python/freeze.t tests/python/publish.t \
