@@ -216,6 +216,13 @@ def lane():
     count = ruled(add, PUT, key=1, aux=200, payload=b"n") * 3 + run
     seed("lane", "rules", count + ruled(by, PUT, how=8, key=1, value=1, version=3, payload=b"nx") + ruled(by, PUT, key=1, value=1, payload=b"mx") + run + ruled(by, 6, key=1, version=5, payload=b"n") +
          ruled(by, 5, flags=WAIT, how=4, key=1, aux=1 << 30, version=4, payload=b"n") + count + ruled(add, PUT, how=4, key=1, aux=(1 << 63) - 1, payload=b"n") + run + ruled(add, PUT, key=1, payload=b"m") + run + read)
+    links, linked = 32768, 3
+    link = op(PUT, flags=links, key=1, value=32, payload=b"l" + struct.pack("<QQQII", 5, 1, 1, 0, 0))
+    look = op(5, flags=links, key=1, payload=b"l") + op(4, key=1, payload=b"l") + op(GET, how=8, key=1, version=1 << 62, payload=b"l") + run + read
+    seed("lane", "links", link + run + look + op(PUT, key=1, value=1, payload=b"lx") + op(DEL, key=1, payload=b"l") + ruled(add, PUT, key=1, aux=1, payload=b"l") + run + read +
+         b"".join(ruled(linked, PUT, key=1, value=1, version=v, payload=b"lx") + link + ruled(linked, DEL, key=1, version=v + 1, payload=b"l") + run for v in range(1, 5)) + look)
+    seed("lane", "links_short", b"".join(op(PUT, flags=links, key=1, value=n, payload=b"l" + b"\xff" * n) + run + look for n in (0, 4, 8, 40)) +
+         op(PUT, flags=256, key=1, value=1, payload=b"q1") * 2 + op(PUT, flags=links, key=1, value=32, payload=b"q" + bytes(32)) + run + read)
     seed("lane", "padding", op(1, payload=b"") + run)
 
 
