@@ -32,7 +32,7 @@ python_sources += client/python/src/gather.c client/python/src/holder.c client/p
 python_modules += client/python/ddict/_barrier.py client/python/ddict/_conditions.py \
   client/python/ddict/_holders.py client/python/ddict/_locks.py
 python_modules += client/python/ddict/_files.py client/python/ddict/fsspec.py \
-  client/python/ddict/zarr.py
+  client/python/ddict/zarr.py client/python/ddict/_folder.py
 EXTRA_DIST += client/python/entry_points.txt
 # one folder, one list: automake installs a list into one folder
 python_dragon = client/python/ddict/dragon/__init__.py client/python/ddict/dragon/_child.py \

@@ -53,3 +53,4 @@ EXTRA_DIST += tests/python/dragon-surface.t tests/python/test_dragon_surface.py
 if BUILD_PYTHON
 TESTS += tests/python/dragon-surface.t
 endif
+EXTRA_DIST += tests/python/test_zarr_folder.py

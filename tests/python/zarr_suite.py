@@ -67,6 +67,21 @@ class TestAtRoot(TestStore):
         assert repr(store) == "ddict.zarr.Store('ddict:///')"
 
 
+class TestFolder(TestStore):
+    """The same of a folder that is loaded, and has nothing"""
+
+    store_cls = ddict.zarr.FolderStore
+
+    @pytest.fixture
+    def store_kwargs(self, d, tmp_path):
+        self.d, self.path = d, tmp_path
+        ddict.zarr.FolderStore(tmp_path, PREFIX).wait_on_load()
+        return {"path": tmp_path, "prefix": PREFIX}
+
+    def test_store_repr(self, store):
+        assert repr(store) == f"ddict.zarr.FolderStore('{self.path}', 'ddict:///{PREFIX}')"
+
+
 def machine(kind, store):
     class Machine(kind):
         def __init__(self):

@@ -7,18 +7,24 @@
 """
 
 import asyncio
+import functools
+import os
+import threading
+from time import monotonic
 
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store as _Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, default_buffer_prototype
 
 from . import _files
-from ._ddict import KeyLostError, ViewsError
+from ._ddict import GoneError, KeyLostError, ViewsError
+from ._folder import Folder
+from .sets import LoadError
 
 _INLINE = 64 << 10  # bytes of a value that are put to a manager of this node in the event loop: longer ones are awaited
 
 
 def _part(data, byte_range):
-    """The part of a memoryview that zarr asks for"""
+    """The part of a memoryview, or of a range, that zarr asks for"""
     if byte_range is None:
         return data
     if isinstance(byte_range, RangeByteRequest):
@@ -90,7 +96,7 @@ class Store(_Store):
 
     # --- reading ---
 
-    def get_sync(self, key, *, prototype=None, byte_range=None):
+    def _read(self, key, prototype, byte_range):
         try:
             data = _part(_files.content(self._d, self._at(key)), byte_range)
         except KeyLostError:
@@ -99,14 +105,17 @@ class Store(_Store):
             return None
         return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
 
+    def get_sync(self, key, *, prototype=None, byte_range=None):
+        return self._read(key, prototype, byte_range)
+
     async def get(self, key, prototype=None, byte_range: ByteRequest | None = None):
         d, at = self._d, self._at(key)
         if self._is_near(d, at):
-            return self.get_sync(key, prototype=prototype, byte_range=byte_range)
+            return self._read(key, prototype, byte_range)
         try:
             data = memoryview(await d.view_async(at))
         except ViewsError:
-            return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
+            return await asyncio.to_thread(self._read, key, prototype, byte_range)
         except KeyLostError:
             raise
         except KeyError:
@@ -187,3 +196,158 @@ class Store(_Store):
     def _names(self, prefix):
         start = f"{prefix}/" if prefix else ""
         return sorted({key[len(start):].partition("/")[0] for key in self._keys(start)})
+
+
+class FolderStore(Store):
+    """FolderStore(path, prefix, name=None, *, loaders=4, read_only=False)
+
+    A folder that zarr has written, path, which comes into memory behind the program: so many threads (loaders) of the first process that makes the store of this
+    prefix load it. All others that make it, on any node, have the same one. Reads work at once: what is not here yet is read from its file. What is set is not
+    replaced by its file. Nothing can be removed until all is here. If that process ends before, or cannot read a file, the rest is read from the files as before.
+    """
+
+    def __init__(self, path, prefix, name=None, *, loaders=4, read_only=False):
+        super().__init__(name, prefix=prefix, read_only=read_only)
+        if not self.prefix:
+            raise ValueError("FolderStore(): a prefix, under which the files are in the dictionary")
+        if loaders < 1:
+            raise ValueError(f"{loaders} loaders: one at least")
+        self.show_gets = False  # print the name of each key that is read
+        self.folder = Folder(path)
+        self._whole = None  # the handle by which all was seen to be here
+        self._seconds, self._lock = [0.0], threading.Lock()  # with_read_only() shares them
+        self._begin(loaders)
+
+    def _begin(self, loaders):
+        d, path = self._d, self.folder.path
+        if self._own("loads") not in d:
+            if not os.path.isdir(path):
+                raise NotADirectoryError(f"{path} is no folder of zarr")
+            if d.put_new(self._own("loads"), path):
+                threading.Thread(target=self._load, args=(d, loaders), daemon=True).start()
+                return
+        if (other := d[self._own("loads")]) != path:
+            raise ValueError(f"{self.prefix} is the folder {other} already, not {path}")
+
+    def _own(self, what):
+        return "ddict.zarr", self.prefix, what
+
+    def __reduce__(self):
+        return functools.partial(type(self), self.folder.path, self.prefix, self.name, read_only=self.read_only), (), {"show_gets": self.show_gets}
+
+    def with_read_only(self, read_only=False):
+        store = type(self).__new__(type(self))
+        store.__dict__.update(self.__dict__, _read_only=read_only, _is_open=False)
+        return store
+
+    def __repr__(self):
+        return f"ddict.zarr.FolderStore('{self.folder.path}', '{self}')"
+
+    # --- loading ---
+
+    def _load(self, d, loaders):
+        failed = self.folder.for_each(functools.partial(self._keep, d), loaders)
+        try:
+            d[self._own("said")] = f"cannot load {self.folder.path}: {failed}" if failed else "done"
+        except (GoneError, ValueError):  # it has ended, or was detached: nobody waits
+            pass
+
+    def _keep(self, d, key, data):
+        if d.put_new(self._start + key, data):
+            d.add(self._own("bytes"), len(data))
+
+    def load_complete(self):
+        """load_complete() -- whether the whole folder is here"""
+        d = self._d
+        if self._whole is not d and d.get(self._own("said")) == "done":
+            self._whole = d
+        return self._whole is d
+
+    def wait_on_load(self, timeout=None):
+        """wait_on_load(timeout=None) -- wait until the whole folder is here: its bytes. ddict.LoadError: it could not be read; ddict.TimeoutError"""
+        said = self._d.get(self._own("said"), wait=True, timeout=timeout)
+        if said != "done":
+            raise LoadError(said)
+        return self.loaded_bytes
+
+    @property
+    def loaded_bytes(self):
+        """the bytes that were loaded up to now"""
+        return self._d.get(self._own("bytes"), 0)
+
+    def _check_whole(self):
+        if not self.load_complete():
+            raise ValueError(f"{self!r}: it is loaded, and nothing can be removed until wait_on_load()")
+
+    # --- reading ---
+
+    @property
+    def get_timer(self):
+        """seconds that reads have taken, of all threads, since reset_get_timer()"""
+        return self._seconds[0]
+
+    def reset_get_timer(self):
+        """reset_get_timer() -- count from 0"""
+        self._seconds[0] = 0.0
+
+    def _began(self, key):
+        if self.show_gets:
+            print(f"ddict.zarr: {key}", flush=True)
+        return monotonic()
+
+    def _ended(self, began):
+        with self._lock:
+            self._seconds[0] += monotonic() - began
+
+    def _of_file(self, key, prototype, byte_range):
+        """What was not here: from its file, or it has come in between"""
+        data = None if self.load_complete() else self.folder.read(key, functools.partial(_part, byte_range=byte_range))
+        if data is None:
+            return self._read(key, prototype, byte_range)
+        return (prototype or default_buffer_prototype()).buffer.from_bytes(data)
+
+    def get_sync(self, key, *, prototype=None, byte_range=None):
+        began, whole = self._began(key), self._whole is self._d
+        try:
+            buffer = self._read(key, prototype, byte_range)
+            return buffer if buffer is not None or whole else self._of_file(key, prototype, byte_range)
+        finally:
+            self._ended(began)
+
+    async def get(self, key, prototype=None, byte_range: ByteRequest | None = None):
+        began, whole = self._began(key), self._whole is self._d
+        try:
+            buffer = await super().get(key, prototype, byte_range)
+            return buffer if buffer is not None or whole else await asyncio.to_thread(self._of_file, key, prototype, byte_range)
+        finally:
+            self._ended(began)
+
+    async def exists(self, key):
+        whole = self._whole is self._d
+        return await super().exists(key) or not whole and (await asyncio.to_thread(self._has_file, key) or await super().exists(key))
+
+    def _has_file(self, key):
+        return not self.load_complete() and self.folder.has(key)
+
+    # --- writing ---
+
+    async def set_if_not_exists(self, key, value):
+        self._check_writable()
+        if not await asyncio.to_thread(self._has_file, key):
+            await super().set_if_not_exists(key, value)
+
+    def delete_sync(self, key):
+        self._check_writable()
+        self._check_whole()
+        super().delete_sync(key)
+
+    async def delete_dir(self, prefix):
+        self._check_writable()
+        await asyncio.to_thread(self._check_whole)
+        await super().delete_dir(prefix)
+
+    # --- listing ---
+
+    def _keys(self, prefix):
+        files = [] if self.load_complete() else self.folder.keys(prefix)
+        return list({**dict.fromkeys(files), **dict.fromkeys(super()._keys(prefix))})
