@@ -16,6 +16,9 @@ class Publish(unittest.TestCase):
         d.bput(1.5, "half")
         self.assertEqual((d.bget("model"), d.bget(1.5)), ([3], "half"))
         self.assertRaises(DDictKeyError, d.bget, "none")
+        d.ddict.unpublish("model")
+        self.assertRaises(DDictKeyError, d.bget, "model")
+        self.assertEqual(d.bget(1.5), "half")
 
 
 if __name__ == "__main__":
