@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+from unittest import mock
 
 from ddict.dragon import (Barrier, CollectiveGroup, DDict, Event, Lock, Policy, Process, ProcessGroup, ProcessTemplate, Queue, RankInfo, Semaphore, System,
                           mp)
 from ddict.dragon.infrastructure.parameters import this_process
 from ddict.dragon.native.process import DEVNULL, Popen
-from ddict.dragon.native.process_group import DragonProcessGroupRunningError, DragonUserCodeError
+from ddict.dragon.native.process_group import DragonProcessGroupRunningError, DragonProcessGroupStartError, DragonUserCodeError
 
 LONG_S = 60
 
@@ -49,6 +51,12 @@ def meet(barrier, event, results):
 
 def leave(code):
     sys.exit(code)
+
+
+def fail_at_first(d, n):
+    if d.fetch_add("runs") < n:
+        sys.exit(3)
+    time.sleep(600)
 
 
 def hang():
@@ -233,7 +241,54 @@ class Native(unittest.TestCase):
             group.join()
             self.assertEqual([code for _, code in group.inactive_puids], [-signal.SIGKILL])
         self.assertRaisesRegex(NotImplementedError, "srun --mpi", ProcessGroup, pmi="pmix")
-        self.assertRaisesRegex(NotImplementedError, "exit_status", ProcessGroup, restart=True)
+
+    def until(self, there, what):
+        end = time.monotonic() + LONG_S
+        while not there():
+            self.assertLess(time.monotonic(), end, what)
+            time.sleep(0.05)
+
+    def test_a_group_that_restarts(self):
+        self.d["runs"] = 0
+        group = ProcessGroup(restart=True, policy=Policy(placement=Policy.Placement.LOCAL))
+        group.add_process(2, ProcessTemplate(target=fail_at_first, args=(self.d, 4)))
+        group.init()
+        group.start()
+        self.until(lambda: self.d["runs"] >= 6 and len(group.puids) == 2, "four that fail, and two that stay")
+        self.assertRaisesRegex(TimeoutError, "until stop", group.join, 0.1)
+        self.assertEqual(([code for _, code in group.inactive_puids], len({puid for puid, _ in group.exit_status} | set(group.puids))), ([3] * 4, 6))
+        group.send_signal(signal.SIGKILL)  # they come again
+        self.until(lambda: self.d["runs"] >= 8 and len(group.puids) == 2, "two others")
+        waiting = threading.Thread(target=group.join)
+        waiting.start()
+        group.stop()
+        waiting.join(LONG_S)
+        self.assertFalse(waiting.is_alive() or group.puids)
+        time.sleep(0.5)
+        self.assertEqual((self.d["runs"], [code for _, code in group.exit_status]), (8, [3] * 4 + [-signal.SIGKILL] * 2 + [-signal.SIGTERM] * 2))
+
+    def test_a_process_that_cannot_be_started_again(self):
+        with ProcessGroup(restart=True) as group, mock.patch.object(Process, "_again", side_effect=BlockingIOError("no more processes")):
+            group.add_process(2, ProcessTemplate(target=leave, args=(0,)))
+            group.init()
+            group.start()
+            self.assertRaisesRegex(DragonProcessGroupStartError, "no more processes", group.join, LONG_S)
+
+    def test_a_group_that_restarts_has_a_walltime(self):
+        group = ProcessGroup(restart=True, walltime=1)
+        group.add_process(1, ProcessTemplate(target=leave, args=(0,)))
+        group.init()
+        group.start()
+        group.join()
+        self.assertGreater(len(group.exit_status), 1)
+        self.assertEqual(group.puids, [])
+
+    def test_a_program_ends_though_its_group_restarts(self):
+        code = ("from ddict.dragon import ProcessGroup, ProcessTemplate\ngroup = ProcessGroup(restart=True)\n"
+                "for s in 1, 3: group.add_process(1, ProcessTemplate(target='sh', args=('-c', f'echo {s}; sleep {s}')))\n"
+                "group.init()\ngroup.start()\n")
+        done = subprocess.run([sys.executable, "-c", code], timeout=LONG_S, stdout=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, sorted(done.stdout.split())), (0, ["1", "3"]))
 
     def test_a_process_knows_its_number(self):
         mine, results = this_process.my_puid, Queue()

@@ -85,10 +85,19 @@ class Process(ProcessTemplate):
 
     def _start(self, group_policy=None):
         from ..infrastructure.policy import current
+        self._start_at(current(self.policy, group_policy))
+
+    def _start_at(self, policy):
         work = self.target, self.args, self.kwargs, self.cwd, self.env, self.streams
-        self._process = _mp.Process(target=_run, args=work, policy=current(self.policy, group_policy))
+        self._process = _mp.Process(target=_run, args=work, policy=policy)
         self._process._puid = self._id
         self._process.start()
+
+    def _again(self):
+        """A Process that does the same, started where this one was"""
+        made = Process.from_template(self)
+        made._start_at(self._process._policy)
+        return made
 
     def start(self):
         """start() -- start it"""
