@@ -125,7 +125,7 @@ struct ddict_rt_info {
      * valid until the end of the process */
     const char *node;
     /* name of all that were started together, the same in each of them: "slurm.17.0",
-     * "torchrun.abc.0". The library's, as node */
+     * "torchrun.abc.n1.29501.-" of one round of torchrun. The library's, as node */
     const char *group;
     const char *how_name;   /* "PMIx", "Slurm's variables", ...: static */
     const char *peers_name; /* "PMIx", "the dictionary", "none", "alone": static */

@@ -19,6 +19,17 @@ static int place_is_sound(const struct place *p) {
            p->local_rank <= p->rank && p->node_id < p->nodes && p->nodes <= p->size;
 }
 
+/*
+ * What all workers of a round have, and those of other rounds don't. Each agent counts the restarts
+ * that its own workers caused, so the count is the same for all only where there is one agent. Of
+ * several, torchrun's rendezvous gives each round another MASTER_PORT (torch before 2.4 and from 2.6
+ * on, not its backend "static"), and --rdzv-backend=ddict a word.
+ */
+static const char *torchrun_round(const struct place *p) {
+    return env_or("DDICT_TORCH_ROUND",
+                  p->nodes == 1 ? env_or("TORCHELASTIC_RESTART_COUNT", "0") : "-");
+}
+
 int torchrun_env_init(struct place *p) {
     struct place q = *p;
 
@@ -29,11 +40,9 @@ int torchrun_env_init(struct place *p) {
         env_count("GROUP_WORLD_SIZE", 1, &q.nodes) < 0 || !place_is_sound(&q))
         return -ENOENT;
     q.how = PLACE_TORCHRUN;
-    /* The run's id is "none" unless the user gave one; the address of its store tells runs apart.
-     * */
+    /* The run's id is "none" unless the user gave one; the address of its store tells runs apart. */
     snprintf(q.group, sizeof q.group, "torchrun.%s.%s.%s.%s", env_or("TORCHELASTIC_RUN_ID", "-"),
-             env_or("MASTER_ADDR", "-"), env_or("MASTER_PORT", "-"),
-             env_or("TORCHELASTIC_RESTART_COUNT", "0"));
+             env_or("MASTER_ADDR", "-"), env_or("MASTER_PORT", "-"), torchrun_round(&q));
     *p = q;
     return 0;
 }

@@ -270,7 +270,7 @@ START_TEST(of_several_launchers_the_inner_one_counts) {
     setenv("MASTER_PORT", "29500", 1);
     ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
     ck_assert_int_eq(p.how, PLACE_TORCHRUN);
-    ck_assert_str_eq(p.group, "torchrun.none.n1.29500.0");
+    ck_assert_str_eq(p.group, "torchrun.none.n1.29500.-");
     ck_assert_int_eq(place_maps(&p), 0);
     ck_assert_int_eq(p.node_id, 1);
     ck_assert_int_eq(p.locals[0], 4);
@@ -280,6 +280,41 @@ START_TEST(of_several_launchers_the_inner_one_counts) {
     ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
     ck_assert_int_eq(p.how, PLACE_RUN);
     place_finalize(&p);
+}
+END_TEST
+
+/* The group of a worker whose agent is the GROUP_RANK-th of so many, and has counted so many restarts. */
+static const char *group_of(const char *agent, const char *agents, const char *count) {
+    static struct place p;
+
+    setenv("RANK", agent, 1);
+    setenv("WORLD_SIZE", agents, 1);
+    setenv("GROUP_RANK", agent, 1);
+    setenv("GROUP_WORLD_SIZE", agents, 1);
+    setenv("TORCHELASTIC_RESTART_COUNT", count, 1);
+    ck_assert_int_eq(place_init(&p, PLACE_AS_TASK), 0);
+    ck_assert_int_eq(p.how, PLACE_TORCHRUN);
+    place_finalize(&p);
+    return p.group;
+}
+
+START_TEST(a_round_of_torchrun_has_one_group) {
+    clearenv();
+    setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    setenv("LOCAL_RANK", "0", 1);
+    setenv("LOCAL_WORLD_SIZE", "1", 1);
+    setenv("MASTER_ADDR", "n1", 1);
+    setenv("MASTER_PORT", "29501", 1); /* of this round */
+    /* a worker of agent 1 had died: it alone has counted that */
+    ck_assert_str_eq(group_of("0", "2", "0"), "torchrun.none.n1.29501.-");
+    ck_assert_str_eq(group_of("1", "2", "1"), "torchrun.none.n1.29501.-");
+    /* one agent may keep the port, and its count is everybody's */
+    ck_assert_str_eq(group_of("0", "1", "0"), "torchrun.none.n1.29501.0");
+    ck_assert_str_eq(group_of("0", "1", "1"), "torchrun.none.n1.29501.1");
+    setenv("DDICT_TORCH_ROUND", "a7", 1); /* of --rdzv-backend=ddict */
+    ck_assert_str_eq(group_of("0", "2", "0"), "torchrun.none.n1.29501.a7");
+    ck_assert_str_eq(group_of("1", "2", "1"), "torchrun.none.n1.29501.a7");
+    ck_assert_str_eq(group_of("0", "1", "1"), "torchrun.none.n1.29501.a7");
 }
 END_TEST
 
@@ -311,12 +346,13 @@ START_TEST(one_process_holds_the_name_of_a_rank) {
 END_TEST
 
 int main(void) {
-    return TESTS_RUN(
-        "place_slurm_env", 60, tasks_of_a_node_are_read, a_task_of_a_step_knows_its_place,
-        several_tasks_without_pmix_cannot_exchange, the_batch_script_is_alone,
-        senseless_variables_are_not_believed, without_a_pmix_server_slurm_s_variables_speak,
-        tasks_of_all_nodes_are_read, ranks_are_laid_out_as_slurm_does,
-        a_map_is_made_when_it_fits_this_node, what_does_not_fit_is_not_guessed,
-        variables_of_another_step_contradict_ours, of_several_launchers_the_inner_one_counts,
-        tasks_of_mpirun_on_one_node_are_numbered_by_rank, one_process_holds_the_name_of_a_rank);
+    return TESTS_RUN("place_slurm_env", 60, tasks_of_a_node_are_read,
+                     a_task_of_a_step_knows_its_place, several_tasks_without_pmix_cannot_exchange,
+                     the_batch_script_is_alone, senseless_variables_are_not_believed,
+                     without_a_pmix_server_slurm_s_variables_speak, tasks_of_all_nodes_are_read,
+                     ranks_are_laid_out_as_slurm_does, a_map_is_made_when_it_fits_this_node,
+                     what_does_not_fit_is_not_guessed, variables_of_another_step_contradict_ours,
+                     of_several_launchers_the_inner_one_counts, a_round_of_torchrun_has_one_group,
+                     tasks_of_mpirun_on_one_node_are_numbered_by_rank,
+                     one_process_holds_the_name_of_a_rank);
 }

@@ -75,7 +75,7 @@ def _place(query):
 
 def _group(size):
     """What only these ranks have, if they were started together; else a name for all that meet without one"""
-    if "TORCHELASTIC_RUN_ID" in os.environ:  # not runtime.group: agents count restarts each for itself
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # not runtime.group, in which one agent's restarts count: here a round begins when it must
         return ".".join(["torchrun", *(os.environ.get(word, "-") for word in ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "DDICT_TORCH_ROUND"))])
     from .. import runtime
     return runtime.group if runtime.size == size else "default"
