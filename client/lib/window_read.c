@@ -54,8 +54,14 @@ int window_await(struct window_call *c, unsigned flags) {
 
 /* Look until the key is there, or is known to be absent. 0: *e is its entry. */
 static int find(struct window_call *c, unsigned flags, const struct window_entry **e) {
-    for (;;) {
+    for (bool awaited = false;; awaited = true) {
+        bool last = awaited && window_left_ms(c) < WINDOW_SLICE_MS;
         int rc = window_look(c);
+        if (rc == -ETIMEDOUT && last) { /* it was looked at before, and did not appear */
+            if ((rc = window_await(c, flags)) < 0)
+                return rc;
+            continue;
+        }
         if (rc < 0)
             return rc;
         enum window_seen is = window_see(c, e);

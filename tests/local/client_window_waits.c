@@ -50,6 +50,24 @@ static void put_awaits(ddict_t *of, uint64_t id, const char *k, size_t len, cons
     ck_assert_msg(strstr(ddict_errmsg(), what), "%s", ddict_errmsg());
 }
 
+START_TEST(a_read_says_that_its_key_did_not_appear) {
+    begin("3,wait-for-keys");
+    EACH(0)
+    for (unsigned i = 0; i < NODES; i++) {
+        const char *says = "did not appear at checkpoint 1 within";
+        struct ddict_view v;
+        int ms = 50;
+        at(d[i], 1);
+        do
+            fails(-ETIMEDOUT, ddict_view(d[i], key, klen, &v, i ? DDICT_WAIT : 0, ms *= 2));
+        while (!strstr(ddict_errmsg(), says) && ms < 2000);
+        ck_assert_msg(strstr(ddict_errmsg(), says), "of manager %u, on node %u: %s", m_, i,
+                      ddict_errmsg());
+    }
+    end();
+}
+END_TEST
+
 START_TEST(a_checkpoint_is_retired_when_the_next_has_its_keys) {
     begin("2,wait-for-keys");
     char other[32];
@@ -139,6 +157,7 @@ END_TEST
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         keys_are_awaited_at_each_checkpoint,
+        a_read_says_that_its_key_did_not_appear,
         a_checkpoint_is_retired_when_the_next_has_its_keys,
         a_waiting_read_ends_when_its_key_comes,
         a_checkpoint_is_retired_when_its_writers_have_gone_on,
