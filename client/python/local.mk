@@ -59,7 +59,8 @@ python_dragon_native = client/python/ddict/dragon/native/__init__.py \
   client/python/ddict/dragon/native/lock.py client/python/ddict/dragon/native/machine.py \
   client/python/ddict/dragon/native/process.py client/python/ddict/dragon/native/process_group.py \
   client/python/ddict/dragon/native/process.pyi client/python/ddict/dragon/native/process_group.pyi \
-  client/python/ddict/dragon/native/queue.py client/python/ddict/dragon/native/semaphore.py
+  client/python/ddict/dragon/native/queue.py client/python/ddict/dragon/native/semaphore.py \
+  client/python/ddict/dragon/native/condition.py
 python_dragon_infrastructure = client/python/ddict/dragon/infrastructure/__init__.py \
   client/python/ddict/dragon/infrastructure/parameters.py \
   client/python/ddict/dragon/infrastructure/policy.py

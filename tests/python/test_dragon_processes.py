@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ddict.dragon.mp and native: processes, and what is between them."""
 
+import base64
 import os
+import pickle
 import queue
 import signal
 import subprocess
@@ -47,6 +49,16 @@ def count(lock, d, n):
 def meet(barrier, event, results):
     event.wait()
     results.put(barrier.wait(LONG_S))
+
+
+def take_turns(condition, d, mine, last):
+    while True:
+        with condition:
+            condition.wait_for(lambda: d["turn"] % 2 == mine)
+            d["turn"] += 1
+            condition.notify_all()
+            if d["turn"] > last:
+                return
 
 
 def leave(code):
@@ -172,6 +184,26 @@ class Mp(unittest.TestCase):
         with again, again:
             self.assertTrue(again.is_recursive())
         self.assertFalse(Lock().is_recursive())
+
+    def test_a_condition(self):
+        d = DDict(1, 1, 8 << 20)
+        self.addCleanup(d.destroy)
+        for condition in (mp.Condition(), mp.Condition(mp.Lock()), pickle.loads(pickle.dumps(mp.get_context("dragon").Condition(mp.RLock())))):
+            d["turn"] = 0
+            processes = [mp.Process(target=take_turns, args=(condition, d, mine, 10)) for mine in range(2)]
+            for process in processes:
+                process.start()
+            for process in processes:
+                process.join(LONG_S)
+            self.assertEqual(([process.exitcode for process in processes], d["turn"]), ([0, 0], 12))
+        script = "import base64, pickle, sys; c = pickle.loads(base64.b64decode(sys.argv[1])); c.acquire(); c.notify(); c.release()"  # a process that is no fork
+        with condition:
+            started = subprocess.Popen([sys.executable, "-c", script, base64.b64encode(pickle.dumps(condition)).decode()])
+            self.assertTrue(condition.wait(LONG_S))
+            self.assertFalse(condition.wait(0.05))
+        self.assertEqual(started.wait(LONG_S), 0)
+        self.assertRaises(RuntimeError, condition.notify)
+        self.assertRaisesRegex(TypeError, "a Lock or an RLock of ddict.dragon", mp.Condition, threading.Lock())
 
     def test_semaphores(self):
         semaphore = Semaphore(2)

@@ -82,7 +82,7 @@ class Surface(unittest.TestCase):
             self.assertEqual(dragon.System().gpu_policies(), [])
 
     def test_what_is_python_s_own(self):
-        for name in ("Array", "Condition", "Manager", "Pipe", "Value"):
+        for name in ("Array", "Manager", "Pipe", "Value"):
             self.assertEqual(getattr(mp, name), getattr(multiprocessing, name))
         counter = mp.Value("i", 3)
         process = mp.Process(target=setattr, args=(counter, "value", 4))

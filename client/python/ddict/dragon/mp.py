@@ -8,7 +8,7 @@
         pool.map(work, range(100))
 
 Processes take turns on the job's nodes: here they are forks, on other nodes srun starts them, and their arguments are pickled as with "spawn". Queue, Lock, Event,
-Barrier and Semaphore are in a small dictionary of the program, and work between all of them. What has no form of its own here (Pipe, Value, Manager, ...) is
+Barrier, Condition and Semaphore are in a small dictionary of the program, and work between all of them. What has no form of its own here (Pipe, Value, Manager, ...) is
 multiprocessing's, and works on one node.
 """
 
@@ -23,7 +23,7 @@ from threading import BrokenBarrierError  # noqa: F401
 
 from . import _place
 from .infrastructure import parameters as _parameters
-from .native import barrier as _barrier, event as _event, lock as _lock, machine as _machine, queue as _queues, semaphore as _semaphore
+from .native import barrier as _barrier, condition as _condition, event as _event, lock as _lock, machine as _machine, queue as _queues, semaphore as _semaphore
 
 _END_S = 1  # of the processes of a Pool, before they are killed
 _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
@@ -139,6 +139,9 @@ class Context(_context.BaseContext):
     def Barrier(self, parties, action=None, timeout=None):
         return Barrier(parties, action, timeout)
 
+    def Condition(self, lock=None):
+        return Condition(lock)
+
     def Pool(self, processes=None, initializer=None, initargs=(), maxtasksperchild=None):
         return Pool(processes, initializer, initargs, maxtasksperchild)
 
@@ -185,7 +188,7 @@ def BoundedSemaphore(value=1):
     return _semaphore.Semaphore(value, bounded=True)
 
 
-Event, Barrier, cpu_count = _event.Event, _barrier.Barrier, _machine.cpu_count
+Event, Barrier, Condition, cpu_count = _event.Event, _barrier.Barrier, _condition.Condition, _machine.cpu_count
 
 
 def set_start_method(method, force=False):
