@@ -14,6 +14,10 @@ from ddict.dragon.data.ddict import CheckpointPersister
 MEM = 32 << 20
 
 
+def tell_masks(pipe, names):
+    pipe.send({name: os.environ[name] for name in names})
+
+
 class Surface(unittest.TestCase):
     def make(self, *args, **more):
         d = DDict(*args, **{"timeout": 30, **more})
@@ -76,10 +80,38 @@ class Surface(unittest.TestCase):
     def test_a_policy_for_each_gpu(self):
         with mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": "3,5"}):
             policies = dragon.System().gpu_policies()
-            self.assertEqual([(p.host(), p.gpu_affinity) for p in policies], [(dragon.Node().hostname, [0]), (dragon.Node().hostname, [1])])
+            self.assertEqual([(p.host(), p.gpu_affinity) for p in policies], [(dragon.Node().hostname, [3]), (dragon.Node().hostname, [5])])
             self.assertEqual(dragon.Node().num_gpus, 2)
         with mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}):
             self.assertEqual(dragon.System().gpu_policies(), [])
+
+    def test_the_gpus_of_a_process_are_those_of_the_mask(self):
+        masks = ("CUDA_VISIBLE_DEVICES", "3,5"), ("CUDA_VISIBLE_DEVICES", "GPU-8a5b, 7"), ("ROCR_VISIBLE_DEVICES", "2,6"), ("ZE_AFFINITY_MASK", "1.0,1.1")
+        for variable, mask in masks:
+            with mock.patch.dict(os.environ, self.masks(**{variable: mask})):
+                self.assertEqual(self.seen_by_each(), [{**self.masks(), variable: gpu.strip()} for gpu in mask.split(",")])
+        with mock.patch.dict(os.environ, self.masks(HIP_VISIBLE_DEVICES="1", ROCR_VISIBLE_DEVICES="3,5")):  # GPU 5
+            self.assertEqual(self.seen_by_each(), [self.masks(HIP_VISIBLE_DEVICES="1", ROCR_VISIBLE_DEVICES="3,5")])
+        with mock.patch.dict(os.environ, self.masks(CUDA_VISIBLE_DEVICES="3,5", ROCR_VISIBLE_DEVICES="3,5")):  # as Slurm does
+            self.assertEqual(self.seen_by_each(), [self.masks(CUDA_VISIBLE_DEVICES=gpu, ROCR_VISIBLE_DEVICES=gpu) for gpu in "35"])
+        for none in ("-1", "NoDevFiles"):
+            with mock.patch.dict(os.environ, self.masks(CUDA_VISIBLE_DEVICES=none)):
+                self.assertEqual(dragon.Node().gpus, [])
+
+    def masks(self, **given):
+        return {**dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"), ""), **given}
+
+    def seen_by_each(self):
+        """What a process has in its environment for each GPU of this node"""
+        seen = []
+        for gpu in dragon.Node().gpus:
+            mine, its = multiprocessing.Pipe(False)
+            process = mp.Process(target=tell_masks, args=(its, list(self.masks())), policy=dragon.Policy(gpu_affinity=[gpu]))
+            process.start()
+            process.join(60)
+            self.assertTrue(mine.poll(), process.exitcode)
+            seen.append(mine.recv())
+        return seen
 
     def test_what_is_python_s_own(self):
         for name in ("Array", "Manager", "Pipe", "Value"):

@@ -26,7 +26,7 @@ from .infrastructure import parameters as _parameters
 from .native import barrier as _barrier, condition as _condition, event as _event, lock as _lock, machine as _machine, queue as _queues, semaphore as _semaphore
 
 _END_S = 1  # of the processes of a Pool, before they are killed
-_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")  # where none is set
 
 
 class Process(_process.BaseProcess):
@@ -50,7 +50,7 @@ class Process(_process.BaseProcess):
         if cpus:
             os.sched_setaffinity(0, cpus)
         if gpus:
-            for name in (variable,) if variable else _GPUS:
+            for name in (variable,) if variable else _machine.gpu_mask()[0] or _GPUS:
                 os.environ[name] = ",".join(map(str, gpus))
         super().run()
 

@@ -9,6 +9,7 @@ import subprocess
 from ..infrastructure.policy import Policy
 
 _ANSWER_S = 60  # of scontrol
+_NONE = "", "-1", "NoDevFiles"  # masks of a process without GPUs
 
 
 def here():
@@ -30,6 +31,18 @@ def hosts():
 def cpu_count():
     """cpu_count() -- the number of CPUs of all nodes, if they are all as this one"""
     return len(os.sched_getaffinity(0)) * len(hosts())
+
+
+def gpu_mask():
+    """The variables that say which GPUs this process sees, as Slurm or the user has set them, and the GPUs as they name them: numbers, or text, as "GPU-8a5b" or
+    "0.1". CUDA and ROCR of one text are the same GPUs; else HIP and CUDA count in what ROCR leaves, and so the first of these that is set says it."""
+    for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"):
+        text = os.environ.get(name, "").strip()
+        if text:
+            entries = [entry.strip() for entry in text.split(",")] if text not in _NONE else []
+            same = name == "CUDA_VISIBLE_DEVICES" and os.environ.get("ROCR_VISIBLE_DEVICES", "").strip() == text
+            return (name, "ROCR_VISIBLE_DEVICES") if same else (name,), [int(e) if e.isdecimal() else e for e in entries]
+    return (), []
 
 
 class Node:
@@ -83,10 +96,10 @@ class Node:
 
     @property
     def gpus(self):
-        """the numbers of the GPUs that Slurm gives to this process ($CUDA_VISIBLE_DEVICES, $ROCR_VISIBLE_DEVICES)"""
+        """the GPUs that Slurm or the user gives to this process, as $CUDA_VISIBLE_DEVICES, $HIP_VISIBLE_DEVICES, $ROCR_VISIBLE_DEVICES or $ZE_AFFINITY_MASK
+        names them: numbers, or text where it has names"""
         self._is_here("gpus")
-        text = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES") or ""
-        return list(range(len(text.split(",")))) if text else []
+        return gpu_mask()[1]
 
     @property
     def num_gpus(self):
