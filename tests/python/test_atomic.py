@@ -66,6 +66,22 @@ class Atomic(DictTest):
         self.assertEqual(len(lines), n * workers)
         self.assertEqual(len(set(lines)), n * 2)
 
+    def test_size(self):
+        d = self.d
+        for key in KEYS:
+            self.assertRaises(KeyError, d.size, key)
+            for value, size in (b"", 0), (b"abc", 3), ("\u00e9", 2), (7, 1), (0.5, 8), (bytes(3 << 20), 3 << 20):
+                d[key] = value
+                self.assertEqual(d.size(key), size)
+            d[key] = {"a": [1, 2]}
+            with d.view(key) as view:
+                self.assertEqual(d.size(key), view.nbytes)
+            del d[key]
+        d.put(KEYS[0], b"near", near=True)
+        self.assertEqual(d.size(KEYS[0]), 4)
+        self.assertRaises(TypeError, d.size, 1.5)
+        self.assertRaises(TypeError, d.size, None)
+
     def test_compare_and_set(self):
         d = self.d
         for key in KEYS:

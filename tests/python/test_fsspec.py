@@ -315,11 +315,22 @@ class Nodes(Files):
         self.assertEqual(len({self.d.owner(k) for k in data}), 3)
         self.assertEqual(self.fs.cat("n/*"), data)
         self.assertEqual({p: i["size"] for p, i in self.fs.find("n", detail=True).items()}, {k: len(v) for k, v in data.items()})
+        self.assertEqual(({p: self.fs.size(p) for p in data}, self.fs.size("n"), self.fs.size("")), ({k: len(v) for k, v in data.items()}, 0, 0))
+        self.assertRaises(FileNotFoundError, self.fs.size, "n/none")
         for key in data:
             with self.fs.open(key) as f:
                 self.assertEqual(zlib.crc32(f.getbuffer()), zlib.crc32(data[key]))
         self.fs.rm("n", recursive=True)
         self.assertEqual(len(self.d), 0)
+
+
+    def test_a_size_is_told_without_the_value(self):
+        key = next(k for k in map(str, range(100)) if self.d.owner(k) == 1)
+        self.d[key] = bytes(4 << 20)
+        before = sum(s["bytes_out"] for s in self.d.stats)
+        for _ in range(20):
+            self.assertEqual(self.fs.size(key), 4 << 20)
+        self.assertLess(sum(s["bytes_out"] for s in self.d.stats) - before, 4 << 20)
 
 
 class Libraries(Files):

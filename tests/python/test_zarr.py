@@ -183,6 +183,15 @@ class Nodes(Arrays):
         large = self.zarr.create_array(self.Store(prefix="large"), data=data.repeat(200, 0), chunks=(3200, 64), compressors=None)
         self.assertTrue((large[:] == data.repeat(200, 0)).all())
 
+    def test_a_size_is_told_without_the_value(self):
+        key = next(k for k in map(str, range(100)) if self.d.owner(k) == 1)
+        self.d[key] = bytes(4 << 20)
+        before = sum(s["bytes_out"] for s in self.d.stats)
+        for _ in range(20):
+            self.assertEqual(asyncio.run(self.Store().getsize(key)), 4 << 20)
+        self.assertLess(sum(s["bytes_out"] for s in self.d.stats) - before, 4 << 20)
+        self.assertRaises(FileNotFoundError, asyncio.run, self.Store().getsize("none"))
+
     def test_the_event_loop_goes_on_while_a_manager_is_silent(self):
         from zarr.core.buffer import cpu, default_buffer_prototype
         store, key = self.Store(), next(k for k in map(str, range(100)) if self.d.owner(k) == 1)

@@ -60,8 +60,8 @@ class DDictFileSystem(AbstractFileSystem):
     name: the dictionary's, None for the job's (as ddict.attach()). Threads share the process's handle of it, a forked child and an unpickled file system attach
     their own. When that dictionary has ended, the next call attaches to another one of the name, or raises ddict.NoDictError.
 
-    The URLs of one list are of one dictionary: fsspec takes the first one's. There are no empty directories: mkdir() does nothing. Times are not known. The size of a
-    value of another node is found by getting it, so ls(), info() and find(detail=True) are dear there; walk(), glob() and find() are not.
+    The URLs of one list are of one dictionary: fsspec takes the first one's. There are no empty directories: mkdir() does nothing. Times are not known. info(), with
+    its version and ETag, gets a value of another node, so it, ls() and find(detail=True) are dear there; size(), walk(), glob() and find() are not.
     """
 
     protocol = "ddict"
@@ -148,6 +148,18 @@ class DDictFileSystem(AbstractFileSystem):
         if key and not self._has_below(d, key):
             raise _no_file(path)
         return self._directory(path)
+
+    def size(self, path):
+        """size(path) -- bytes of the file, which are not got for it; 0 of a directory"""
+        path, d = self._strip_protocol(path), self._d
+        try:
+            return d.size(_key(path)) if _key(path) else 0
+        except KeyLostError:
+            raise
+        except KeyError:
+            if self._has_below(d, _key(path)):
+                return 0
+        raise _no_file(path)
 
     def exists(self, path, **kwargs):
         key, d = _key(self._strip_protocol(path)), self._d

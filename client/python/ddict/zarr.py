@@ -135,10 +135,13 @@ class Store(_Store):
         return at in d if self._is_near(d, at) else await asyncio.to_thread(d.__contains__, at)
 
     async def getsize(self, key):
-        buffer = await self.get(key)
-        if buffer is None:
-            raise FileNotFoundError(key)
-        return len(buffer)
+        d, at = self._d, self._at(key)
+        try:
+            return d.size(at) if self._is_near(d, at) else await asyncio.to_thread(d.size, at)
+        except KeyLostError:
+            raise
+        except KeyError:
+            raise FileNotFoundError(key) from None
 
     # --- writing ---
 

@@ -287,6 +287,9 @@ static PyMethodDef handle_methods[] = {
      "prefetch($self, keys, /)\n--\n\nHave those of keys that are on other nodes fetched to this "
      "one, and return at once: the number of values that will come. "
      "Only while the dictionary is frozen; else nothing happens and it is 0."},
+    {"size", mapping_size, METH_O,
+     "size($self, key, /)\n--\n\nHow many bytes the value of key has as it is stored, as "
+     "view(key).nbytes; the value itself is not got. KeyError when it is absent."},
     {"owner", mapping_owner, METH_O,
      "owner($self, key, /)\n--\n\nThe number of the manager that holds key; manager m runs on node "
      "m mod nodes."},

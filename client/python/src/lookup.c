@@ -88,7 +88,7 @@ int first_try_ms(const struct handle *h, int timeout_ms) {
     return h->refills && (timeout_ms < 0 || timeout_ms > REFILL_MS) ? REFILL_MS : timeout_ms;
 }
 
-int key_is_there(struct handle *h, const struct key *k, int timeout_ms, int gone_ms) {
+int key_is_there(struct handle *h, const struct key *k, size_t *len, int timeout_ms, int gone_ms) {
     bool is_default = timeout_ms < 0 && !getenv("DDICT_TIMEOUT");
     double seconds = is_default ? REFILL_S : timeout_seconds(timeout_ms),
            until = now_ms() + 1e3 * seconds - gone_ms, left;
@@ -96,7 +96,7 @@ int key_is_there(struct handle *h, const struct key *k, int timeout_ms, int gone
     int rc;
 
     if (!h->refills) {
-        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k->data, k->len, NULL, timeout_ms);
+        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k->data, k->len, len, timeout_ms);
         Py_END_ALLOW_THREADS return rc;
     }
     for (int slice = REFILL_MS;; slice = slice < REFILL_MOST_MS ? 2 * slice : slice) {
@@ -104,7 +104,7 @@ int key_is_there(struct handle *h, const struct key *k, int timeout_ms, int gone
             return 2;
         left = until - now_ms();
         left = left < 0 ? 0 : left < slice ? left + 0.999 : slice;
-        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k->data, k->len, NULL, (int)left);
+        Py_BEGIN_ALLOW_THREADS rc = ddict_contains(h->d, k->data, k->len, len, (int)left);
         Py_END_ALLOW_THREADS if (rc != -ETIMEDOUT) return rc;
         if (left < slice)
             break;
@@ -120,7 +120,7 @@ int refill_wait(struct handle *h, const struct key *k) {
     if (!h->refills)
         return 0;
     h->busy++;
-    rc = key_is_there(h, k, h->timeout_ms, 0);
+    rc = key_is_there(h, k, NULL, h->timeout_ms, 0);
     handle_end(h);
     return rc == 2 ? -1 : 0;
 }
@@ -133,7 +133,7 @@ int lookup(struct handle *h, const struct key *k, struct found *f, bool copy, in
     h->busy++;
     rc = lookup_there(h, k, f, copy, first);
     if (rc == -ETIMEDOUT && first != timeout_ms) {
-        rc = key_is_there(h, k, timeout_ms, first);
+        rc = key_is_there(h, k, NULL, timeout_ms, first);
         rc = rc == 0   ? DDICT_ENOKEY
              : rc == 1 ? lookup_there(h, k, f, copy, timeout_ms)
              : rc == 2 ? 1

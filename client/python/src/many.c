@@ -52,7 +52,7 @@ static size_t keys_append(struct keys *ks, PyObject *obj) {
 static int want_again(struct handle *h, struct ddict_want *w) {
     struct key k = {.data = (unsigned char *)(uintptr_t)w->key, .len = w->klen};
 
-    if (key_is_there(h, &k, h->timeout_ms, 0) == 2)
+    if (key_is_there(h, &k, NULL, h->timeout_ms, 0) == 2)
         return -1;
     Py_BEGIN_ALLOW_THREADS ddict_get_many(h->d, w, 1, 0, h->timeout_ms);
     Py_END_ALLOW_THREADS return 0;

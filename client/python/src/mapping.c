@@ -161,26 +161,40 @@ int mapping_ass_subscript(PyObject *self, PyObject *key, PyObject *value) {
     return rc ? -1 : 0;
 }
 
-int mapping_contains(PyObject *self, PyObject *key) {
+/* 1: it is there, and *len (may be NULL) has the bytes of its value; 0: it is not; -1: an exception */
+static int is_there(PyObject *self, PyObject *key, size_t *len) {
     struct handle *h = (struct handle *)self;
     struct key k;
     int rc = -ETIMEDOUT;
 
     if (key_encode(&k, key) < 0)
-        return key_is_never_there(key) ? 0 : -1;
+        return !len && key_is_never_there(key) ? 0 : -1;
     if (handle_begin(h) < 0) {
         key_clear(&k);
         return -1;
     }
     if (key_is_local(h, &k))
-        rc = ddict_contains(h->d, k.data, k.len, NULL, 0);
+        rc = ddict_contains(h->d, k.data, k.len, len, 0);
     if (rc == -ETIMEDOUT)
-        rc = key_is_there(h, &k, h->timeout_ms, 0);
+        rc = key_is_there(h, &k, len, h->timeout_ms, 0);
     handle_end(h);
     key_clear(&k);
     if (rc < 0)
         error_raise(rc, key);
     return rc < 0 || rc == 2 ? -1 : rc;
+}
+
+int mapping_contains(PyObject *self, PyObject *key) {
+    return is_there(self, key, NULL);
+}
+
+PyObject *mapping_size(PyObject *self, PyObject *key) {
+    size_t len = 0;
+    int rc = is_there(self, key, &len);
+
+    if (rc == 0)
+        error_raise(DDICT_ENOKEY, key);
+    return rc == 1 ? PyLong_FromSize_t(len) : NULL;
 }
 
 PyObject *mapping_local_len(PyObject *self, PyObject *unused) {

@@ -228,9 +228,10 @@ LOCAL int lookup_wait(struct handle *h, const struct key *k, struct found *f, bo
 /* Where the dictionary refills a call waits for what is read again (ddict.h), without a check for
  * Ctrl-C: a first try is as short as that, and then key_is_there() waits. */
 LOCAL int first_try_ms(const struct handle *h, int timeout_ms);
-/* As ddict_contains(), of whose time gone_ms were used; where the dictionary refills with checks for
+/* As ddict_contains(), len is its vlen, of whose time gone_ms were used; where the dictionary refills with checks for
  * Ctrl-C, and 2 with a Python exception set, also when the time is over. */
-LOCAL int key_is_there(struct handle *h, const struct key *k, int timeout_ms, int gone_ms);
+LOCAL int key_is_there(struct handle *h, const struct key *k, size_t *len, int timeout_ms,
+                       int gone_ms);
 /* Before a call that cannot be tried twice; it is the call that says what there is. One that has begun
  * when the node is lost waits without a check. 0, or -1 with an exception. */
 LOCAL int refill_wait(struct handle *h, const struct key *k);
@@ -260,6 +261,7 @@ LOCAL PyObject *mapping_put(PyObject *self, PyObject *const *args, Py_ssize_t n,
 LOCAL PyObject *mapping_pput(PyObject *self, PyObject *const *args, Py_ssize_t n);
 LOCAL PyObject *mapping_clear(PyObject *self, PyObject *unused);
 LOCAL PyObject *mapping_owner(PyObject *self, PyObject *key);
+LOCAL PyObject *mapping_size(PyObject *self, PyObject *key);
 LOCAL PyObject *freeze_freeze(PyObject *self, PyObject *unused);
 LOCAL PyObject *freeze_unfreeze(PyObject *self, PyObject *unused);
 LOCAL PyObject *freeze_is(PyObject *self, void *unused);
