@@ -404,7 +404,7 @@ class Paths(unittest.TestCase):
         self.assertEqual((query(os.uname().nodename).h_uid, query("0").h_uid), (0, 0))
         self.assertRaisesRegex(ValueError, "no node elsewhere", query, "elsewhere")
         self.assertEqual(dragon.Node(0).num_cpus, len(os.sched_getaffinity(0)))
-        self.assertRaisesRegex(NotImplementedError, "sinfo", lambda: dragon.Node("elsewhere").num_cpus)
+        self.assertRaisesRegex(ValueError, "no node elsewhere in this job", lambda: dragon.Node("elsewhere").num_cpus)
 
 
 if __name__ == "__main__":

@@ -113,6 +113,18 @@ class Surface(unittest.TestCase):
             seen.append(mine.recv())
         return seen
 
+    def test_what_another_node_has(self):
+        from ddict.dragon.native import machine
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(machine, "hosts", return_value=[machine.here(), "n2", "n3"]), \
+                mock.patch.dict(os.environ, {"PATH": f"{folder}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}):
+            with open(os.open(os.path.join(folder, "srun"), os.O_CREAT | os.O_WRONLY, 0o755), "w") as f:
+                f.write("#!/bin/sh\ncase $* in *'-w n3'*) echo no such node >&2; exit 1;; esac\n"
+                        "while [ \"$1\" != --export=ALL ]; do shift; done\nshift\nCUDA_VISIBLE_DEVICES=4,5 exec taskset -c 0 \"$@\"\n")
+            node = dragon.Node("n2")
+            self.assertEqual((node.gpus, node.num_gpus, node.cpus, node.physical_mem), ([4, 5], 2, [0], dragon.Node().physical_mem))
+            self.assertEqual(dragon.Node().gpus, [])
+            self.assertRaisesRegex(RuntimeError, "n3 was not asked: no such node", lambda: dragon.Node("n3").num_cpus)
+
     def test_what_is_python_s_own(self):
         for name in ("Array", "Manager", "Pipe", "Value"):
             self.assertEqual(getattr(mp, name), getattr(multiprocessing, name))

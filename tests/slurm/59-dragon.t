@@ -53,6 +53,8 @@ has "it_has_the_managers_that_were_asked_for" '^managers \[0, 1\] 1$'
 has "and_they_share_the_keys" '^which \{0, 1\}$'
 has "an_exit_code_comes_back" '^failed with 7 1$'
 has "a_process_elsewhere_is_killed" '^killed True$'
+has "the_other_node_says_what_it_has" '^figures True True \[\]$'
+has "a_group_starts_its_process_there_again" '^restarted True \[9, 9\] 3$'
 has "more_nodes_than_there_are" '^refused: n_nodes=3: there are 2 nodes here'
 clean_after "nothing_is_left_of_one_node"
 finish

@@ -11,7 +11,7 @@ import threading
 from multiprocessing import context, popen_fork, reduction, spawn, util
 
 from .infrastructure import policy as _policy
-from .native.machine import here, hosts
+from .native.machine import here, hosts, step
 
 _turn = itertools.count(1)  # the first process goes to the node behind this one, as nodes take turns
 
@@ -44,9 +44,8 @@ class Remote:
         util._flush_std_streams()
         self.returncode = None
         data = self._data(process)
-        words = ["srun", "--quiet", "--overlap", "-N1", "-n1", "-w", host, "--export=ALL", "--input=0", sys.executable, "-m", __package__ + "._child"]
-        environment = {word: value for word, value in os.environ.items() if word not in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE")}
-        self._srun = subprocess.Popen(words, stdin=subprocess.PIPE, env=environment)
+        words, environment = step(host)
+        self._srun = subprocess.Popen([*words, "--input=0", sys.executable, "-m", __package__ + "._child"], stdin=subprocess.PIPE, env=environment)
         self.pid = self._srun.pid
         self.sentinel, ends = os.pipe()
         util.Finalize(self, os.close, (self.sentinel,))

@@ -2,13 +2,15 @@
 """The nodes of the job."""
 
 import functools
+import json
 import os
 import socket
 import subprocess
+import sys
 
 from ..infrastructure.policy import Policy
 
-_ANSWER_S = 60  # of scontrol
+_ANSWER_S = 60  # of scontrol, and of a step on another node
 _NONE = "", "-1", "NoDevFiles"  # masks of a process without GPUs
 
 
@@ -26,6 +28,31 @@ def hosts():
     """The names of the job's nodes, in its order; outside of a job this machine alone"""
     text = os.environ.get("SLURM_JOB_NODELIST")
     return list(_expanded(text)) if text else [here()]
+
+
+def step(host):
+    """(words, environment) of an srun whose words behind them run on this node of the job"""
+    words = ["srun", "--quiet", "--overlap", "-N1", "-n1", "-w", host, "--export=ALL"]
+    return words, {word: value for word, value in os.environ.items() if word not in ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE")}
+
+
+def figures():
+    """What this process has of its node"""
+    return {"cpus": sorted(os.sched_getaffinity(0)), "physical_mem": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "gpus": gpu_mask()[1]}
+
+
+@functools.lru_cache(None)
+def _figures_of(host):
+    """Those of a process on another node, which a step asks once"""
+    if host not in hosts():
+        raise ValueError(f"there is no node {host} in this job: it has {', '.join(hosts())}; sinfo -n {host} -N -o '%c %m %G' says what it has")
+    words, environment = step(host)
+    code = f"import json, {__name__} as machine; print(json.dumps(machine.figures()))"
+    done = subprocess.run([*words, sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+                          timeout=_ANSWER_S)
+    if done.returncode:
+        raise RuntimeError(f"node {host} was not asked: {done.stderr.strip() or f'srun ended with {done.returncode}'}")
+    return json.loads(done.stdout)
 
 
 def cpu_count():
@@ -76,14 +103,13 @@ class Node:
     def is_primary(self):
         return self.h_uid == 0
 
-    def _is_here(self, what):
-        if self.hostname != here():
-            raise NotImplementedError(f"{what} of another node: sinfo -n {self.hostname} -N -o '%c %m %G' says what it has")
+    def _has(self, what):
+        return (figures() if self.hostname == here() else _figures_of(self.hostname))[what]
 
     @property
     def cpus(self):
-        self._is_here("cpus")
-        return sorted(os.sched_getaffinity(0))
+        """the CPUs that a process of this job may have there"""
+        return self._has("cpus")
 
     @property
     def num_cpus(self):
@@ -91,15 +117,13 @@ class Node:
 
     @property
     def physical_mem(self):
-        self._is_here("physical_mem")
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return self._has("physical_mem")
 
     @property
     def gpus(self):
-        """the GPUs that Slurm or the user gives to this process, as $CUDA_VISIBLE_DEVICES, $HIP_VISIBLE_DEVICES, $ROCR_VISIBLE_DEVICES or $ZE_AFFINITY_MASK
+        """the GPUs that Slurm or the user gives to a process there, as $CUDA_VISIBLE_DEVICES, $HIP_VISIBLE_DEVICES, $ROCR_VISIBLE_DEVICES or $ZE_AFFINITY_MASK
         names them: numbers, or text where it has names"""
-        self._is_here("gpus")
-        return gpu_mask()[1]
+        return self._has("gpus")
 
     @property
     def num_gpus(self):
