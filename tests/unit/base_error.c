@@ -24,7 +24,7 @@ END_TEST
 
 START_TEST(numbers_that_are_no_code_are_named_so) {
     ck_assert_str_eq(dd_strerror(-100000), "unknown error code");
-    ck_assert_str_eq(dd_strerror(DDICT_ERETIRED - 1), "unknown error code");
+    ck_assert_str_eq(dd_strerror(DDICT_ELINK - 1), "unknown error code");
     ck_assert_str_eq(dd_strerror(0), "success");
     ck_assert_str_eq(dd_strerror(3), "success (a count)");
 }
