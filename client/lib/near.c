@@ -60,6 +60,8 @@ int near_look(struct near_call *c) {
 
 /* --- the value --- */
 
+_Static_assert(sizeof(struct near_link) == MSG_LINK, "PROTOCOL 2");
+
 void near_value_key(const struct near_link *l, uint8_t key[NEAR_KEY_LEN]) {
     uint64_t name[3] = {l->node, l->client, l->number};
     memcpy(key, DIRECT_WORD, DIRECT_LEN);

@@ -67,14 +67,15 @@ static bool is_linked(const struct manager *m, const struct msg *req, const void
            store_find(m->store, key, req->key_len, &there) == 0 && item_is_link(there.item);
 }
 
-/* A link is the only value of its key: what is popped then is known. */
-static bool link_is_queued(const struct manager *m, const struct msg *req, const void *key,
-                           uint64_t hash) {
+/* A link is the only value of its key: what is popped then is known. And a hidden key has none: values
+ * that links name have such keys, and are no links. */
+static bool link_is_wrong(const struct manager *m, const struct msg *req, const void *key,
+                          uint64_t hash) {
     struct store_queue q;
     if (!(req->flags & MSGF_LINK))
         return false;
     store_queue_look(m->store, key, req->key_len, hash, &q);
-    return q.more > 0;
+    return q.more > 0 || key_is_hidden(key, req->key_len);
 }
 
 /* --- with a backup: changes in flight --- */
@@ -124,7 +125,7 @@ static int put_judge(const struct manager *m, const struct msg *req, const void 
     bool wants_new = req->flags & MSGF_NEW || rule_wants_absent(req);
     if (!wants_new && is_sealed(m, req, key))
         return DDICT_ESEALED;
-    if (link_is_queued(m, req, key, hash))
+    if (link_is_wrong(m, req, key, hash))
         return -EINVAL;
     return is_linked(m, req, key) ? DDICT_ELINK : 0;
 }

@@ -124,6 +124,9 @@ int msg_check(const struct msg *m, uint32_t max_len) {
     case PREFIX:
         return m->key_len <= MSG_KEY_MAX && m->key_len == payload ? 0 : DDICT_EPROTO;
     case KEY_VALUE:
+        if (m->flags & MSGF_LINK &&
+            (m->val_len != MSG_LINK || m->flags & (MSGF_STREAM | MSGF_APPEND)))
+            return DDICT_EPROTO;
         if (m->key_len == 0 || m->key_len > MSG_KEY_MAX || m->key_len > payload ||
             m->val_len >= MSG_VALUE_MAX ||
             (m->flags & (MSGF_NEW | MSGF_EXISTING)) == (MSGF_NEW | MSGF_EXISTING) ||

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define MSG_HEADER  64u                          /* sizeof(struct msg) */
+#define MSG_LINK    32u                          /* bytes of a link (FORMAT 10) */
 #define MSG_LEN_MAX (MSG_HEADER + DD_MSG_INLINE) /* of any message on any carrier */
 #define MSG_KEY_MAX 65536u
 /* val_len and offsets stay below it, so sums do not wrap */

@@ -17,6 +17,7 @@ CLIENT_TESTS = tests/local/client_alive tests/local/client_api tests/local/clien
   tests/local/client_window_steps \
   tests/local/break_streams tests/local/break_times tests/local/client_linked
 CLIENT_TESTS += tests/local/client_unpublish
+CLIENT_TESTS += tests/local/client_linked_odd
 check_PROGRAMS += $(CLIENT_TESTS)
 TESTS += $(CLIENT_TESTS)
 check_LTLIBRARIES += tests/local/libclient_dict.la
@@ -28,6 +29,9 @@ client_test_libs = tests/local/libclient_dict.la libddict.la $(CHECK_LIBS)
 tests_local_client_near_SOURCES = tests/local/client_near.c
 tests_local_client_near_LDADD = $(client_test_libs)
 tests_local_client_linked_LDADD = $(client_test_libs)
+tests_local_client_linked_odd_SOURCES = tests/local/client_linked_odd.c tests/local/raw.c tests/local/raw.h
+tests_local_client_linked_odd_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS)
+tests_local_client_linked_odd_LDADD = tests/local/libclient_dict.la libclient.la $(CHECK_LIBS)
 tests_local_client_api_SOURCES = tests/local/client_api.c tests/local/old_program.c
 tests_local_client_api_LDADD = $(client_test_libs)
 tests_local_client_alive_LDADD = $(client_test_libs)

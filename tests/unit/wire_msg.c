@@ -68,6 +68,20 @@ START_TEST(a_rule_goes_with_what_it_can_judge) {
     struct msg repl = {
         .len = 65, .type = MSG_REPL, .key_len = 1, .rule = RULE_ADD, .status = REPL_PUT};
     ck_assert(check(put) == 0 && check(add) == 0 && check(del) == 0 && check(repl) == 0);
+    struct msg link = {.len = 65 + MSG_LINK,
+                       .type = MSG_PUT,
+                       .key_len = 1,
+                       .val_len = MSG_LINK,
+                       .flags = MSGF_LINK};
+    ck_assert_int_eq(check(link), 0);
+    link.flags |= MSGF_APPEND;
+    ck_assert_int_eq(check(link), DDICT_EPROTO);
+    link.flags = MSGF_LINK | MSGF_STREAM;
+    link.len = 65;
+    ck_assert_int_eq(check(link), DDICT_EPROTO);
+    link.flags = MSGF_LINK;
+    link.len = 65 + --link.val_len;
+    ck_assert_int_eq(check(link), DDICT_EPROTO);
     ck_assert_int_eq(check(head), DDICT_EPROTO);
     head.flags = MSGF_WAIT;
     ck_assert_int_eq(check(head), 0);

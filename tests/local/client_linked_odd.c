@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* client_linked_odd.c - values that lie near who put them (DDICT_NEAR), where something is odd: a link
+ * without its value that nobody may remove, clients that lie about links, and a working set. */
+#include "client_dict.h"
+#include "raw.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB  1048576u
+#define MUCH 300000u /* more than a message has */
+
+static struct dict x;
+static ddict_t *d[2];
+static char key[64]; /* manager 0, of node 0, owns it */
+static size_t klen;
+
+static void before(void) {
+    dict_begin_all(&x, d, 2, 4, 64 * MIB);
+    klen = key_of(d[0], 0, 0, key, sizeof key);
+}
+static void after(void) {
+    dict_end_all(&x, d);
+}
+
+/* --- who lies --- */
+
+/* A process of its own, of each node: a manager ends the lane of who breaks the rules, and raw.c the
+ * process then. */
+static void lie(unsigned flags, const void *k, size_t n, const void *val, size_t len) {
+    for (int at = 0; at < 2; at++) {
+        pid_t p = fork();
+        if (p == 0) {
+            struct raw r;
+            struct raw_answer a = {0};
+            setenv("DDICT_NODE", x.node[at], 1);
+            setenv("PROBE_MS", "300", 1);
+            raw_attach(&r);
+            if (raw_put(&r, k, n, val, len, flags) == 0)
+                raw_get(&r, MSG_HEAD, k, n, MSGF_LINK, 0, &a, false);
+            _exit(0);
+        }
+        ck_assert(p > 0 && waitpid(p, NULL, 0) == p);
+    }
+}
+
+static void works(void) {
+    struct ddict_view v;
+    for (int at = 0; at < 2; at++) {
+        int rc = ddict_view(d[at], key, klen, &v, 0, 3000);
+        ck_assert_msg(rc == DDICT_ENOKEY || rc == DDICT_EPROTO || rc == 0, "%d %s", rc,
+                      ddict_errmsg());
+        if (rc == 0)
+            ddict_release(&v);
+    }
+    ok(ddict_put(d[1], key, klen, "near", 4, DDICT_NEAR, -1));
+    for (int at = 0; at < 2; at++) {
+        ok(ddict_view(d[at], key, klen, &v, 0, -1));
+        ck_assert(v.len == 4 && memcmp(v.data, "near", 4) == 0);
+        ddict_release(&v);
+    }
+    ok(ddict_del(d[0], key, klen, -1));
+}
+
+static uint64_t lives(void) {
+    pid_t was[4];
+    memcpy(was, x.manager, sizeof was);
+    dict_managers(&x, d[0]);
+    return memcmp(was, x.manager, sizeof was) == 0;
+}
+
+START_TEST(a_link_has_the_length_of_one_and_is_no_value_of_a_queue) {
+    static const size_t lens[] = {0, 1, 8, 31, 33, 1000, MUCH};
+    static uint8_t much[MUCH];
+    dict_managers(&x, d[0]);
+    for (unsigned i = 0; i < sizeof lens / sizeof lens[0]; i++) {
+        lie(MSGF_LINK, key, klen, much, lens[i]);
+        works();
+    }
+    lie(MSGF_LINK | MSGF_APPEND, key, klen, much, 32);
+    works();
+    ck_assert(lives());
+}
+END_TEST
+
+/* The value of a link whose name is its own, as of one whose value is again a link. */
+START_TEST(a_hidden_key_has_no_link) {
+    uint8_t self[100] = "\0ddict.at/";
+    uint64_t link[4] = {4, 7, 7, 0}; /* FORMAT 10: of manager 0 on node 0 */
+    uint64_t name[3] = {0, 7, 7};
+    size_t n = 10;
+    memset(self + n, 0, 4);
+    n += 4;
+    memcpy(self + n, "\0ddict.near/", 12);
+    n += 12;
+    memcpy(self + n, name, sizeof name);
+    n += sizeof name;
+    lie(MSGF_LINK, self, n, link, sizeof link);
+    lie(MSGF_LINK, key, klen, link, sizeof link);
+    works();
+    dict_managers(&x, d[0]);
+    link[3] = (uint64_t)77 << 32 | 99; /* there is no such manager or node */
+    lie(MSGF_LINK, key, klen, link, sizeof link);
+    works();
+    ck_assert(lives());
+}
+END_TEST
+
+int main(int argc, char **argv) {
+    const TTest *const tests[] = {
+        a_link_has_the_length_of_one_and_is_no_value_of_a_queue,
+        a_hidden_key_has_no_link,
+    };
+    return tests_main_with("client_linked_odd", before, after, argc, argv, tests,
+                           sizeof tests / sizeof *tests);
+}
