@@ -132,6 +132,14 @@ static int link_view(struct near_call *c, struct ddict_view *v) {
     return rc == DDICT_ECHANGED ? dd_error(-ETIMEDOUT, "others changed the key all the time") : rc;
 }
 
+/* The value was cleared, and the link may have stayed: wait until it is gone. */
+static int link_await(struct near_call *c) {
+    int rc = ddict_wait_change(c->d, c->t.key, c->t.klen, c->item.version, NULL, near_left_ms(c));
+    return rc == -ETIMEDOUT
+               ? dd_error(rc, "the key did not appear within %.3g s", c->w.timeout_ms / 1000.0)
+               : rc;
+}
+
 int near_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, unsigned flags,
               int timeout_ms) {
     struct near_call c;
@@ -140,9 +148,9 @@ int near_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
     if (rc < 0)
         return rc;
     rc = link_view(&c, v);
-    if ((rc == DDICT_ENOKEY && flags & DDICT_WAIT) || rc == DDICT_ECHANGED)
-        return ddict_view(d, key, klen, v, flags, near_left_ms(&c));
-    return rc;
+    if (rc == DDICT_ENOKEY && flags & DDICT_WAIT && (rc = link_await(&c)) == 0)
+        rc = DDICT_ECHANGED;
+    return rc == DDICT_ECHANGED ? ddict_view(d, key, klen, v, flags, near_left_ms(&c)) : rc;
 }
 
 int near_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, size_t *vlen,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MIB  1048576u
@@ -25,6 +26,56 @@ static void before(void) {
 static void after(void) {
     dict_end_all(&x, d);
 }
+
+/* --- a link without its value --- */
+
+/* As a clear() that has come to the manager of the value alone. */
+static void value_take_away(void) {
+    ddict_iter_t *it;
+    const void *k;
+    size_t n;
+    ok(ddict_iter_open_flags(d[0], -1, NULL, 0, DDICT_ITER_HIDDEN, &it, -1));
+    while (ddict_iter_next(it, &k, &n) == 1)
+        if (n != klen)
+            ok(ddict_del(d[0], k, n, -1));
+    ddict_iter_close(it);
+}
+
+static void unfreeze_and_put(void) {
+    usleep(300000);
+    if (ddict_unfreeze(d[0], -1) != 0 || ddict_put(d[1], key, klen, "new", 3, DDICT_NEAR, -1) != 0)
+        _exit(1);
+    _exit(0);
+}
+
+START_TEST(who_waits_for_a_cleared_value_waits_while_it_is_frozen) {
+    struct rlimit stack = {.rlim_cur = 128 * 1024, .rlim_max = RLIM_INFINITY};
+    ok(setrlimit(RLIMIT_STACK,
+                 &stack)); /* who looks again and again does not do so deeper and deeper */
+    for (int many = 0; many < 2; many++)
+        for (int at = 0; at < 2; at++) {
+            struct ddict_view v;
+            struct ddict_want w = {.key = key, .klen = klen};
+            ok(ddict_put(d[1], key, klen, "near", 4, DDICT_NEAR, -1));
+            value_take_away();
+            ok(ddict_freeze(d[0], -1));
+            fails(DDICT_ENOKEY, ddict_view(d[at], key, klen, &v, 0, -1));
+            double began = now_s();
+            fails(-ETIMEDOUT, ddict_view(d[at], key, klen, &v, DDICT_WAIT, 500));
+            ck_assert(now_s() - began > 0.4 && now_s() - began < 5);
+            pid_t p = fork();
+            if (p == 0)
+                unfreeze_and_put();
+            if (many)
+                ck_assert_int_eq(ddict_get_many(d[at], &w, 1, DDICT_WAIT, 20000), 1);
+            else
+                ok(ddict_view(d[at], key, klen, &w.view, DDICT_WAIT, 20000));
+            ck_assert(w.view.len == 3 && memcmp(w.view.data, "new", 3) == 0);
+            ddict_release(&w.view);
+            expect_exit(p, 0);
+        }
+}
+END_TEST
 
 /* --- who lies --- */
 
@@ -111,6 +162,7 @@ END_TEST
 
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
+        who_waits_for_a_cleared_value_waits_while_it_is_frozen,
         a_link_has_the_length_of_one_and_is_no_value_of_a_queue,
         a_hidden_key_has_no_link,
     };
