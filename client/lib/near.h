@@ -46,6 +46,8 @@ int near_view(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, un
 /* Also with DDICT_NEAR, at first. */
 int near_put(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,
              unsigned flags, int timeout_ms);
+/* Whether flags without DDICT_NEAR, or a put near of this key, can be. 0, or -EINVAL. */
+int near_check(const struct session *s, const void *key, size_t klen, unsigned flags);
 int near_del(ddict_t *d, const void *key, size_t klen, int timeout_ms);
 int near_add(ddict_t *d, const void *key, size_t klen, int64_t delta, int64_t *sum, int timeout_ms);
 int near_put_if(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, int n,

@@ -133,14 +133,14 @@ static int near_change(struct near_call *c, struct near_change *g) {
 
 /* --- the calls --- */
 
-static int near_check(const struct near_call *c, unsigned flags) {
+int near_check(const struct session *s, const void *key, size_t klen, unsigned flags) {
     if (!(flags & DDICT_NEAR))
         return 0;
     if (flags & (DDICT_LOADED | DDICT_REFILL))
         return dd_error(-EINVAL, "put with both DDICT_NEAR and DDICT_LOADED");
-    if (key_is_hidden(c->t.key, c->t.klen))
+    if (key_is_hidden(key, klen))
         return dd_error(-EINVAL, "put with DDICT_NEAR of a hidden key: ddict_key_at() places one");
-    if (c->t.s->working_set)
+    if (s->working_set)
         return dd_error(-EINVAL, "put with DDICT_NEAR in a dictionary with a working set");
     return 0;
 }
@@ -151,7 +151,8 @@ int near_put(ddict_t *d, const void *key, size_t klen, const struct iovec *iov, 
     struct near_change g = {.near = flags & DDICT_NEAR, .flags = flags, .iov = iov, .n = n};
     struct msg head;
     int rc = near_begin(&c, d, key, klen, timeout_ms);
-    if (rc < 0 || (rc = near_check(&c, flags)) < 0 || (rc = pieces_length(iov, n, &g.length)) < 0 ||
+    if (rc < 0 || (rc = near_check(c.t.s, key, klen, flags)) < 0 ||
+        (rc = pieces_length(iov, n, &g.length)) < 0 ||
         (rc = put_head(&head, 0, klen, g.length, flags & ~DDICT_NEAR)) < 0)
         return rc;
     if (g.near && session_local(c.t.s, c.t.owner))

@@ -163,6 +163,8 @@ int ddict_reserve(ddict_t *d, const void *key, size_t klen, size_t vlen, unsigne
     if (!e)
         return dd_error(-ENOMEM, "no memory for a place");
     rc = put_head(&e->out.head, owner, klen, vlen, flags & ~DDICT_NEAR);
+    if (rc == 0)
+        rc = near_check(s, key, klen, flags);
     if (rc == 0 && window_has(s, key, klen))
         return window_place_open(out, e, d, s, key, vlen, flags);
     if (rc == 0) {

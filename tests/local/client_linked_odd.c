@@ -160,11 +160,31 @@ START_TEST(a_hidden_key_has_no_link) {
 }
 END_TEST
 
+/* --- a working set --- */
+
+START_TEST(a_working_set_has_no_near_place) {
+    struct dict y;
+    ddict_t *e[1];
+    struct ddict_place p;
+    setenv("DDICT_TEST_WORKING_SET", "2", 1);
+    dict_begin_all(&y, e, 1, 2, 64 * MIB);
+    unsetenv("DDICT_TEST_WORKING_SET");
+    fails(-EINVAL, ddict_reserve(e[0], "k", 1, 5, DDICT_NEAR, &p));
+    ok(ddict_reserve(e[0], "k", 1, 5, 0, &p));
+    memcpy(p.data, "value", 5);
+    ok(ddict_commit(&p, -1));
+    dict_end_all(&y, e);
+    fails(-EINVAL, ddict_reserve(d[1], "sddict.k", 8, 5, DDICT_NEAR, &p));
+    fails(-EINVAL, ddict_reserve(d[1], "k", 1, 5, DDICT_NEAR | DDICT_LOADED, &p));
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         who_waits_for_a_cleared_value_waits_while_it_is_frozen,
         a_link_has_the_length_of_one_and_is_no_value_of_a_queue,
         a_hidden_key_has_no_link,
+        a_working_set_has_no_near_place,
     };
     return tests_main_with("client_linked_odd", before, after, argc, argv, tests,
                            sizeof tests / sizeof *tests);
