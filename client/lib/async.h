@@ -64,7 +64,7 @@ struct ddict_async {
     pthread_mutex_t lock;
     pthread_cond_t quiet;       /* users is 0, or shut no more */
     struct session *session;    /* NULL after detach */
-    bool shut;                  /* detach has begun */
+    bool shut;                  /* detach or close has begun */
     bool hung_up;               /* ddictd's socket is out of the epoll set */
     bool signalled;             /* event_fd is readable */
     unsigned users, awake;      /* threads in a call; those among them that do not sleep */

@@ -215,9 +215,18 @@ static int async_get_finish(struct async_op *op, int rc) {
     return dd_error(DDICT_ESMALL, "the value has %zu bytes, the buffer %zu", o->vlen, o->len);
 }
 
+static bool async_is_shut(struct ddict_async *q) {
+    pthread_mutex_lock(&q->lock);
+    bool shut = q->shut;
+    pthread_mutex_unlock(&q->lock);
+    return shut;
+}
+
 /* The value of the key lies near who put it (near.h): go on in this thread, which polls. */
 static int async_link_finish(struct async_op *op) {
     struct ddict_op *o = &op->pub;
+    if (async_is_shut(op->q))
+        return dd_error(-ECANCELED, "these asynchronous requests were ended");
     o->key = op->key;
     o->timeout_ms = op->timeout_ms;
     int rc = async_op_at_once(__atomic_load_n(&op->q->d, __ATOMIC_RELAXED), o);

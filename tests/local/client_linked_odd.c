@@ -77,6 +77,41 @@ START_TEST(who_waits_for_a_cleared_value_waits_while_it_is_frozen) {
 }
 END_TEST
 
+/* --- asynchronous calls --- */
+
+/* The answer that the key has a link is there, and nobody polls. */
+START_TEST(a_set_that_is_closed_begins_no_new_requests) {
+    char other[64], buf[8];
+    size_t n = key_of(d[0], 0, 1, other, sizeof other), len;
+    for (int detach = 0; detach < 2; detach++) {
+        ddict_async_t *q;
+        ddict_t *e = dict_attach(&x, 0);
+        struct ddict_op done, o = {.what = DDICT_OP_PUT,
+                                   .key = key,
+                                   .klen = klen,
+                                   .buf = (void *)"put",
+                                   .len = 3,
+                                   .timeout_ms = -1};
+        ok(ddict_put(d[1], key, klen, "near", 4, DDICT_NEAR, -1));
+        ok(ddict_async_open(e, &q));
+        ck_assert_int_eq(ddict_async_submit(q, &o, 1), 1);
+        usleep(100000);
+        fails(DDICT_ENOKEY, ddict_del(e, other, n, -1)); /* takes both answers */
+        if (detach) {
+            ok(ddict_detach(e));
+            ck_assert_int_eq(ddict_async_poll(q, &done, 1, 0), 1);
+            ck_assert_int_eq(done.status, -ECANCELED);
+            free(done.text);
+        }
+        ddict_async_close(q);
+        ok(ddict_get(d[0], key, klen, buf, sizeof buf, &len, NULL, 0, -1));
+        ck_assert(len == 4 && memcmp(buf, "near", 4) == 0);
+        if (!detach)
+            ok(ddict_detach(e));
+    }
+}
+END_TEST
+
 /* --- who lies --- */
 
 /* A process of its own, of each node: a manager ends the lane of who breaks the rules, and raw.c the
@@ -182,6 +217,7 @@ END_TEST
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         who_waits_for_a_cleared_value_waits_while_it_is_frozen,
+        a_set_that_is_closed_begins_no_new_requests,
         a_link_has_the_length_of_one_and_is_no_value_of_a_queue,
         a_hidden_key_has_no_link,
         a_working_set_has_no_near_place,
