@@ -2,6 +2,7 @@
 /* attach.c - the handle: attach, detach, facts about the dictionary, and ddict_down(). */
 #include "async.h"
 #include "lease.h"
+#include "near.h"
 #include "up.h"
 #include "window.h"
 #include <base/user.h>
@@ -83,6 +84,7 @@ static void handle_unlist(ddict_t *d) {
 
 static void handle_free(ddict_t *d) {
     session_abandon(d->opening, false);
+    near_left_free(d->near_left);
     pthread_mutex_destroy(&d->lock);
     free(d);
 }

@@ -117,9 +117,10 @@ struct ddict_handle {
     /* atomic; of a working set that waits for writers: the last checkpoint that its client is known
      * to have written at, + 1; and the session of that client */
     uint64_t marked, marked_session;
-    struct window_ask *removal; /* atomic; of a working set: its answer was not waited for yet */
-    struct ddict_async *asyncs; /* under registry_lock */
-    struct ddict_handle *next;  /* registry */
+    struct window_ask *removal;  /* atomic; of a working set: its answer was not waited for yet */
+    struct near_left *near_left; /* atomic; values that could not be removed yet (near.h) */
+    struct ddict_async *asyncs;  /* under registry_lock */
+    struct ddict_handle *next;   /* registry */
 };
 
 /* --- session.c --- */

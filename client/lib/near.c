@@ -3,6 +3,7 @@
 #include "near.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- one call --- */
@@ -70,14 +71,49 @@ void near_value_key(const struct near_link *l, uint8_t key[NEAR_KEY_LEN]) {
     memcpy(key + DIRECT_HEAD + NEAR_WORD_LEN, name, sizeof name);
 }
 
+struct near_left {
+    struct near_left *next;
+    struct near_link link;
+};
+
+static void left_add(ddict_t *d, const struct near_link *l) {
+    struct near_left *e = malloc(sizeof *e);
+    if (!e)
+        return; /* it stays */
+    *e = (struct near_left){.next = __atomic_load_n(&d->near_left, __ATOMIC_RELAXED), .link = *l};
+    while (!__atomic_compare_exchange_n(&d->near_left, &e->next, e, false, __ATOMIC_RELEASE,
+                                        __ATOMIC_RELAXED)) {
+    }
+}
+
 void near_value_remove(struct near_call *c, const struct near_link *l) {
     uint8_t key[NEAR_KEY_LEN];
     char text[DD_ERRMSG_MAX];
     int left = near_left_ms(c);
     memcpy(text, dd_errmsg(), strlen(dd_errmsg()) + 1);
     near_value_key(l, key);
-    ddict_del(c->d, key, sizeof key, left > NEAR_TIDY_MS ? left : NEAR_TIDY_MS);
+    int rc = ddict_del(c->d, key, sizeof key, left > NEAR_TIDY_MS ? left : NEAR_TIDY_MS);
+    if (rc == DDICT_EFROZEN)
+        left_add(c->d, l);
     dd_error(0, "%s", text);
+}
+
+void near_left_remove(struct near_call *c) {
+    struct near_left *l = __atomic_load_n(&c->d->near_left, __ATOMIC_RELAXED);
+    if (l)
+        l = __atomic_exchange_n(&c->d->near_left, NULL, __ATOMIC_ACQUIRE);
+    for (struct near_left *next; l; l = next) {
+        next = l->next;
+        near_value_remove(c, &l->link);
+        free(l);
+    }
+}
+
+void near_left_free(struct near_left *l) {
+    for (struct near_left *next; l; l = next) {
+        next = l->next;
+        free(l);
+    }
 }
 
 int near_link_remove(struct near_call *c) {
@@ -181,5 +217,7 @@ int near_take(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, in
         ddict_release(v);
     else
         near_value_remove(&c, &c.item.link);
+    if (rc == 0)
+        near_left_remove(&c);
     return rc == DDICT_ENOKEY ? DDICT_ECHANGED : rc;
 }

@@ -20,6 +20,8 @@
  *      removed by a clear(), which is not over or came between value and link. Then it counts as
  *      cleared, and who sees it removes the link.
  *  N3  Whoever replaces or removes a link removes the value that it named, and nobody else does.
+ *      What cannot be removed, as a freeze came between, is removed after the next change of a link by
+ *      the same handle.
  *  N4  A link is the only value of its key: nothing can be pushed behind it, and no link takes the place of
  *      the first of several values.
  *  N5  A client that dies between two steps leaves at most one value that no link names. So does one
@@ -79,8 +81,12 @@ int near_look(struct near_call *c);
 void near_value_key(const struct near_link *l, uint8_t key[NEAR_KEY_LEN]);
 /* A view of the value that the link names, with the key's version. DDICT_ECHANGED: look again (N2). */
 int near_value(struct near_call *c, struct ddict_view *v);
-/* Remove a value that no link names any more (N3). Keeps the sentence. */
+/* Remove a value that no link names any more (N3), or keep its name in the handle for
+ * near_left_remove(). Keeps the sentence. */
 void near_value_remove(struct near_call *c, const struct near_link *l);
+/* A change was made: remove the values that could not be removed before, as a freeze came between. */
+void near_left_remove(struct near_call *c);
+void near_left_free(struct near_left *l);
 /* Remove the link that was found, without its value. */
 int near_link_remove(struct near_call *c);
 

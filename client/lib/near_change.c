@@ -126,6 +126,8 @@ static int near_change(struct near_call *c, struct near_change *g) {
         rc = dd_error(-ETIMEDOUT, "others changed the key all the time");
     if (rc == -EINVAL && g->near)
         rc = dd_error(rc, "the key has several values, as a queue: none can be put near");
+    if (rc == 0)
+        near_left_remove(c);
     if (rc < 0 && g->stored && !g->unknown)
         near_value_remove(c, &g->link);
     return rc;

@@ -77,6 +77,38 @@ START_TEST(who_waits_for_a_cleared_value_waits_while_it_is_frozen) {
 }
 END_TEST
 
+/* --- freezes --- */
+
+/* A freeze comes between the steps of a put again and again. */
+START_TEST(freezes_in_the_midst_of_puts_leave_no_values) {
+    pid_t p = fork();
+    if (p == 0)
+        for (int i = 0; i < 300; i++) {
+            if (ddict_freeze(d[0], -1) != 0 || ddict_unfreeze(d[0], -1) != 0)
+                _exit(1);
+            usleep(300);
+        }
+    if (p == 0)
+        _exit(0);
+    int status, n = 0, refused = 0;
+    while (waitpid(p, &status, WNOHANG) == 0) {
+        int rc = ddict_put(d[1], key, klen, "near", 4, DDICT_NEAR, -1);
+        ck_assert_msg(rc == 0 || rc == DDICT_EFROZEN, "%d %s", rc, ddict_errmsg());
+        n += rc == 0;
+        refused += rc != 0;
+    }
+    ck_assert(status == 0 && n > 10 && refused > 10);
+    ok(ddict_put(d[1], key, klen, "near", 4, DDICT_NEAR, -1));
+    struct ddict_manager_stats *s;
+    uint64_t hidden = 0;
+    ok(ddict_stats(d[0], &s, sizeof *s, -1));
+    for (int m = 0; m < 4; m++)
+        hidden += s[m].hidden_keys;
+    free(s);
+    ck_assert_uint_eq(hidden, 1);
+}
+END_TEST
+
 /* --- asynchronous calls --- */
 
 /* The answer that the key has a link is there, and nobody polls. */
@@ -217,6 +249,7 @@ END_TEST
 int main(int argc, char **argv) {
     const TTest *const tests[] = {
         who_waits_for_a_cleared_value_waits_while_it_is_frozen,
+        freezes_in_the_midst_of_puts_leave_no_values,
         a_set_that_is_closed_begins_no_new_requests,
         a_link_has_the_length_of_one_and_is_no_value_of_a_queue,
         a_hidden_key_has_no_link,
