@@ -117,7 +117,12 @@ struct ddict_handle {
     /* atomic; of a working set that waits for writers: the last checkpoint that its client is known
      * to have written at, + 1; and the session of that client */
     uint64_t marked, marked_session;
-    struct window_ask *removal;  /* atomic; of a working set: its answer was not waited for yet */
+    struct window_ask *removal; /* atomic; of a working set: its answer was not waited for yet */
+    struct window_removals {    /* of a working set: see window_sweep.h */
+        bool held;              /* atomic; a thread has the rest */
+        uint32_t n;
+        struct window_removal *first, *last;
+    } removals;
     struct near_left *near_left; /* atomic; values that could not be removed yet (near.h) */
     struct ddict_async *asyncs;  /* under registry_lock */
     struct ddict_handle *next;   /* registry */

@@ -22,6 +22,7 @@ libclient_la_SOURCES = client/lib/async.c client/lib/async.h client/lib/async_la
   client/lib/window_many.c client/lib/window_read.c client/lib/window_wait.c client/lib/window_wait.h \
   client/lib/window_ask.c client/lib/window_ask.h client/lib/window_put_many.c
 libclient_la_SOURCES += client/lib/unpublish.c
+libclient_la_SOURCES += client/lib/window_sweep.c client/lib/window_sweep.h
 libclient_la_CPPFLAGS = $(AM_CPPFLAGS) $(XXHASH_CFLAGS) $(JANSSON_CFLAGS)
 libclient_la_LIBADD = libwireclient.la libreader.la $(JANSSON_LIBS) -ldl
 

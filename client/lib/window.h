@@ -30,6 +30,7 @@
  *      Who finds no index, or one without entries, reads W again: only a W that was read after that tells that the index was not
  *      removed by a newer checkpoint.
  *  W6  Who writes I(k) drops what no checkpoint of the window sees, and then those values. Not more.
+ *      Of a key that was removed nobody may write I(k) again: window_sweep.h.
  *      A put that may have to be withdrawn (window_confirm()) keeps the value that it replaced until it
  *      is known to have come in time; else it puts that back.
  *  W7  The version of a key is that of I(k) before the change that made the entry: it never comes

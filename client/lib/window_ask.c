@@ -3,6 +3,7 @@
 #include "window_ask.h"
 
 #include "window_change.h"
+#include "window_sweep.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -97,6 +98,7 @@ void window_remove_later(struct window_call *c, const struct window_entry *e) {
 }
 
 void window_detach(ddict_t *d) {
+    window_sweep_end(d);
     removal_end(d, __atomic_exchange_n(&d->removal, NULL, __ATOMIC_ACQ_REL));
 }
 

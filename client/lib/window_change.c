@@ -2,6 +2,7 @@
 /* window_change.c - calls that change one key of a working set: put, del, pop. */
 #include "window_change.h"
 
+#include "window_sweep.h"
 #include "window_wait.h"
 
 #include <errno.h>
@@ -144,6 +145,8 @@ static int change_write(struct window_call *c, struct window_change *g) {
     bool sent = window_left_ms(c) > 0;
     rc = sent ? window_commit(c, &e) : dd_error(-ETIMEDOUT, "no time was left for the change");
     g->unknown = sent && change_is_unsure(rc);
+    const struct window_entry *is = window_index_at(e.now, c->checkpoint);
+    g->marked = g->removes && is && is->flags & WINDOW_REMOVED;
     window_edit_end(&e);
     return rc;
 }
@@ -175,6 +178,10 @@ int window_change(struct window_call *c, struct window_change *g) {
     while (rc == DDICT_ECHANGED && !g->refused);
     if (rc == 0)
         rc = window_confirm(c, g);
+    if (rc == 0 && g->marked)
+        window_sweep_later(c);
+    if (rc == 0)
+        window_sweep_next(c);
     return rc < 0 && !g->unknown ? change_undo(c, g, rc) : rc;
 }
 

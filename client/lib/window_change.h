@@ -33,6 +33,7 @@ struct window_change {
     bool
         kept; /* and it is not in the index any more, but its value is there yet (window_confirm()) */
     bool unknown; /* whether it was done */
+    bool marked;  /* the index says that the key was removed */
     bool asked;   /* the value is under way, by `ask` */
     struct window_entry put, before;
     struct window_ask ask;

@@ -3,6 +3,7 @@
 #include "window_list.h"
 
 #include "window_change.h"
+#include "window_sweep.h"
 #include <base/vec.h>
 
 #include <errno.h>
@@ -176,6 +177,8 @@ int window_list_next_seen(struct window_list *l, const void **key, size_t *klen)
     while ((rc = window_list_next(l, &c)) > 0) {
         if (c->state.oldest > c->checkpoint)
             return window_retired(c);
+        if (window_is_gone(c))
+            window_sweep(c->d, c->key, c->klen);
         if (!window_lists(c))
             continue;
         *key = c->key;

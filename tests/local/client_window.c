@@ -140,6 +140,32 @@ START_TEST(a_removal_holds_from_its_checkpoint_on) {
 }
 END_TEST
 
+/* Each checkpoint has a key of its own, which the next one removes. */
+static void keys_come_and_go(ddict_t *of, uint64_t from, uint64_t to) {
+    for (uint64_t i = from; i < to; i++) {
+        at(of, i);
+        klen = (size_t)snprintf(key, sizeof key, "key %d", (int)i);
+        ok(ddict_put(of, key, klen, "value", 5, 0, WAIT));
+        klen = (size_t)snprintf(key, sizeof key, "key %d", (int)i - 1);
+        if (i > from)
+            ok(ddict_del(of, key, klen, WAIT));
+    }
+}
+START_TEST(keys_that_were_removed_leave_nothing) {
+    begin("2");
+    keys_come_and_go(d[0], 0, 40);
+    items_are_at_most(9); /* the window; of the last four keys index and value */
+    keys_come_and_go(d[1], 40, 60);
+    items_are_at_most(9 + 7);
+    /* what the handles have yet is due, and they change nothing any more */
+    klen = (size_t)snprintf(key, sizeof key, "another");
+    ok(put(d[0], 63, "on"));
+    ck_assert_int_eq(ddict_len(d[0], WAIT), 3); /* the last keys of both, and this */
+    items_become(1 + 2 * 3);
+    end();
+}
+END_TEST
+
 START_TEST(a_pop_gives_what_it_removes) {
     begin("3");
     struct ddict_view v;
@@ -452,6 +478,7 @@ int main(int argc, char **argv) {
         what_leaves_the_window_is_retired,
         new_and_existing_judge_what_the_checkpoint_has,
         a_removal_holds_from_its_checkpoint_on,
+        keys_that_were_removed_leave_nothing,
         a_pop_gives_what_it_removes,
         keys_are_those_of_the_checkpoint,
         many_are_put_and_read_at_the_checkpoint,

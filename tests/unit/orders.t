@@ -42,6 +42,7 @@ lib ddict_reserve place_lives places_free request_pop
 lib doorbell_take doorbells_sleep request_complete request_done sleeper_add sleeper_remove sleeper_wake
 lib async_op_again push_anew push_rewind request_rewind request_rewound rewind_end
 lib hold_await hold_give lease_is_scratch lease_refill list_purge owner_is owner_set
+lib removals_hold removals_let_go
 lib session_check session_empty session_forget session_open_by session_take sessions_reap
 END
 )
