@@ -19,7 +19,8 @@ enum stage { ALONE, READ, MADE, STORED, WRITTEN, OVER };
 struct one {
     struct ddict_pair *pair;
     enum stage stage;
-    bool made; /* its index, which is empty until then; index.version is that one's */
+    bool made;     /* its index, which is empty until then; index.version is that one's */
+    bool replaced; /* the index is, by that of `edit`; perhaps it was withdrawn since */
     uint64_t hash;
     unsigned owner;
     struct window_key name, value; /* of its index, and of the new value */
@@ -242,6 +243,7 @@ static int indexes_write(struct slab *s) {
         struct one *o = s->of[i];
         rc = s->ask[i].rc;
         o->g.unknown = change_is_unsure(rc);
+        o->replaced = rc == 0;
         o->stage = rc == 0 ? WRITTEN : rc == DDICT_ECHANGED ? ALONE : OVER;
         if (o->stage == OVER)
             o->pair->status = rc;
@@ -327,7 +329,7 @@ static void slab_tidy(struct slab *s) {
     s->nask = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         struct one *o = &s->one[i];
-        for (uint32_t k = 0; o->stage == WRITTEN && k < o->edit.ndropped; k++)
+        for (uint32_t k = 0; o->replaced && k < o->edit.ndropped; k++)
             gone_add(s, o, &o->edit.dropped[k]);
         if (o->stage == WRITTEN && o->g.kept)
             gone_add(s, o, &o->g.before);

@@ -100,7 +100,7 @@ tests_local_client_window_races_LDADD = $(client_test_libs)
 tests_local_client_window_waits_SOURCES = tests/local/client_window_waits.c tests/local/client_window.h
 tests_local_client_window_waits_LDADD = $(client_test_libs)
 tests_local_client_window_steps_SOURCES = tests/local/client_window_steps.c tests/local/client_window.h
-tests_local_client_window_steps_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ddict_put_if,--wrap=ddict_putv,--wrap=ddict_get_many,--wrap=window_ask_wait
+tests_local_client_window_steps_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ddict_put_if,--wrap=ddict_putv,--wrap=ddict_get_many,--wrap=window_ask_wait,--wrap=ddict_put_many
 tests_local_client_window_steps_LDADD = tests/local/libclient_dict.la libclient.la $(CHECK_LIBS)
 tests_local_break_streams_LDADD = $(client_test_libs)
 tests_local_break_times_LDADD = $(client_test_libs)

@@ -74,6 +74,16 @@ int __wrap_window_ask_wait(struct window_ask *a, struct call_deadline *w) {
     return -ETIMEDOUT;
 }
 
+/* What comes once before many values are stored. */
+static void (*before_values)(void);
+ssize_t __real_ddict_put_many(ddict_t *of, struct ddict_pair *pairs, size_t n, int timeout_ms);
+ssize_t __wrap_ddict_put_many(ddict_t *of, struct ddict_pair *pairs, size_t n, int timeout_ms);
+ssize_t __wrap_ddict_put_many(ddict_t *of, struct ddict_pair *pairs, size_t n, int timeout_ms) {
+    if (memmem(pairs[0].key, pairs[0].klen, VALUE, sizeof VALUE - 1))
+        once(&before_values);
+    return __real_ddict_put_many(of, pairs, n, timeout_ms);
+}
+
 static char other[32];
 static size_t olen;
 
@@ -137,6 +147,22 @@ START_TEST(a_put_that_is_overtaken_leaves_the_key_removed) {
     at(d[0], 2);
     ck_assert_int_eq(ddict_contains(d[0], key, klen, NULL, WAIT), 0);
     ck_assert_int_eq(ddict_len(d[0], WAIT), 1);
+    end();
+}
+END_TEST
+
+START_TEST(a_put_of_many_that_is_overtaken_leaves_no_value) {
+    begin_with_keys("2,wait-for-keys", 3);
+    persistent(d[0], 0, key, klen, "zero");
+    persistent(d[0], 1, key, klen, "kept");
+    come(2);
+    struct ddict_pair p = {.key = key, .klen = klen, .val = "late", .vlen = 4};
+    at(d[0], 1);
+    before_values = come_3;
+    fails(DDICT_ERETIRED, (int)ddict_put_many(d[0], &p, 1, WAIT));
+    ck_assert(!before_values);
+    has(d[0], 2, "kept");
+    items_become(6); /* two indexes, what each has at 2, `other` at 3, and W */
     end();
 }
 END_TEST
@@ -265,6 +291,7 @@ int main(int argc, char **argv) {
         a_put_that_is_overtaken_gives_back_what_its_checkpoint_had,
         a_put_that_is_overtaken_twice_leaves_what_was_before_it,
         a_put_that_is_overtaken_leaves_the_key_removed,
+        a_put_of_many_that_is_overtaken_leaves_no_value,
         a_put_that_is_in_time_removes_what_was_before_it,
         a_key_is_not_absent_where_a_newer_checkpoint_removed_it,
         a_first_put_looks_at_the_window_when_its_index_is_there,
