@@ -435,7 +435,8 @@ DDICT_API void ddict_follow_close(ddict_follow_t *f); /* f may be NULL */
  * Remove what is published under the name. Its memory is free when this returns, but for views. A
  * value that is being published meanwhile becomes the first of the name. DDICT_ENOKEY: nothing is
  * published. -ETIMEDOUT: either nothing was changed, or a node was still fetching the value: that is
- * not published any more, and its memory is free when the node has it. Errors: as ddict_del().
+ * not published any more, and its memory is free when the node has it. If that dies, another call
+ * frees it, though it says DDICT_ENOKEY. Errors: as ddict_del().
  */
 DDICT_API int ddict_unpublish(ddict_t *d, const void *name, size_t nlen, int timeout_ms);
 /* Publish a value of one piece, without its number. Errors: as ddict_publish(). */

@@ -85,14 +85,32 @@ static int tidy(struct pub_call *c, uint64_t *version) {
     return rc < 0 ? rc : over || n == 2;
 }
 
+static int held_tidy(struct pub_call *c) {
+    int rc = 0;
+    for (unsigned node = 0; rc == 0 && node < c->s->deal.keyed; node++)
+        rc = pub_held_tidy(c, node);
+    return rc;
+}
+
+/* Nothing is published. Of a value that was taken back, but not in time, the index is there yet. */
+static int rest_remove(struct pub_call *c) {
+    uint64_t version;
+    if (ddict_key_version(c->d, c->key, c->klen, &version, pub_left_ms(c)) == 0 && version != 0 &&
+        held_tidy(c) == 0)
+        tidy(c, &version);
+    return dd_error_plain(DDICT_ENOKEY);
+}
+
 int ddict_unpublish(ddict_t *d, const void *name, size_t nlen, int timeout_ms) {
     struct pub_call c;
     uint64_t version;
     int rc = pub_begin(&c, d, name, nlen, timeout_ms);
     if (rc == 0)
         rc = withdraw(&c);
-    for (unsigned node = 0; rc == 0 && node < c.s->deal.keyed; node++)
-        rc = pub_held_tidy(&c, node);
+    if (rc == 0)
+        rc = held_tidy(&c);
+    else if (rc == DDICT_ENOKEY)
+        rc = rest_remove(&c);
     while (rc == 0 && (rc = tidy(&c, &version)) == 0) {
         int ms = pub_left_ms(&c);
         if (ms == 0)

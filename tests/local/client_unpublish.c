@@ -469,6 +469,34 @@ START_TEST(one_that_stands_still_holds_one_version) {
 }
 END_TEST
 
+/* Unpublish while a process is stopped that fetches the value. */
+static int unpublish_under_way(useconds_t after) {
+    struct ddict_view v;
+    ok(publish(d[0], MOST, 1, NULL));
+    pid_t p = fork();
+    if (p == 0)
+        _exit(ddict_bget(d[2], "w", 1, &v, 0, WAIT) < 0);
+    usleep(after);
+    kill(p, SIGSTOP);
+    int rc = ddict_unpublish(d[1], "w", 1, 100);
+    kill(p, SIGKILL);
+    waitpid(p, NULL, 0);
+    return rc;
+}
+
+START_TEST(what_could_not_be_removed_in_time_is_later) {
+    begin(256 * MIB);
+    uint64_t before = used();
+    int rc = 0;
+    for (useconds_t i = 0; i < 400 && (rc = unpublish_under_way(1000 + i % 20 * 500)) == 0; i++) {
+    }
+    ck_assert_int_eq(rc, -ETIMEDOUT);
+    fails(DDICT_ENOKEY, unpublish(d[3]));
+    nothing_left(before);
+    end();
+}
+END_TEST
+
 START_TEST(a_publisher_that_is_killed_under_way_disturbs_nobody) {
     int stop[2];
     pid_t p[NODES];
@@ -522,6 +550,7 @@ int main(int argc, char **argv) {
                                   a_frozen_one_is_not_taken_back,
                                   followers_that_are_killed_leave_nothing,
                                   one_that_stands_still_holds_one_version,
+                                  what_could_not_be_removed_in_time_is_later,
                                   a_publisher_that_is_killed_under_way_disturbs_nobody};
     return tests_main("client_unpublish", argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
