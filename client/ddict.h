@@ -756,7 +756,8 @@ DDICT_API void ddict_unsubscribe(ddict_sub_t *sub); /* sub may be NULL */
  * within ddict_async_submit().
  *
  * DDICT_WAIT_FOR_KEYS (ddict_working_set()): what was not put with DDICT_PERSISTENT is to be put
- * anew at each checkpoint. A read of what was not put yet waits (but ddict_contains()), and a put
+ * anew at each checkpoint. A read of what was not put yet waits (but ddict_contains()); one of what
+ * was removed at a checkpoint of the window, at the read's or before, gives DDICT_ENOKEY. A put
  * that makes a checkpoint waits until all keys of the oldest one are in the next.
  * DDICT_WAIT_FOR_WRITERS: it waits until all clients that wrote at the oldest one have gone on: they
  * have called a change of a later one, whether it was made or not, or read at one after the next, or

@@ -46,6 +46,11 @@
 #include "window_index.h"
 #include <base/hidden_key.h>
 
+/* Whether a removal is an answer as long as its checkpoint is in the window: where keys are awaited. */
+static inline bool window_keeps(const struct session *s) {
+    return s->working_flags & DDICT_WAIT_FOR_KEYS;
+}
+
 /* Whether the calls on this key are those of the working set. The other keys are plain. */
 static inline bool window_has(const struct session *s, const void *key, size_t klen) {
     return unlikely(s->working_set != 0) && !key_is_hidden(key, klen);

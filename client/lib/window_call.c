@@ -156,7 +156,7 @@ int window_raise(struct window_call *c) {
     struct window_edit e;
     if (!window_must_raise(c))
         return 0;
-    if (window_edit_begin(&e, c->x, c->state.oldest) < 0)
+    if (window_edit_begin(&e, c->x, c->state.oldest, window_keeps(c->s)) < 0)
         return dd_error(-ENOMEM, "no memory for the index of a key");
     int rc = window_commit(c, &e);
     window_edit_end(&e);

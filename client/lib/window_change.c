@@ -139,7 +139,7 @@ static int change_write(struct window_call *c, struct window_change *g) {
         return (rc = index_create(c)) < 0 ? rc : DDICT_ECHANGED;
     if (!g->removes && !g->stored && (rc = value_store(c, g)) < 0)
         return rc;
-    if (window_edit_begin(&e, c->x, c->state.oldest) < 0)
+    if (window_edit_begin(&e, c->x, c->state.oldest, window_keeps(c->s)) < 0)
         return dd_error(-ENOMEM, "no memory for the index of a key");
     window_change_edit(c, g, &e);
     bool sent = window_left_ms(c) > 0;

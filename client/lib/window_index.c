@@ -41,9 +41,11 @@ static void cut(struct window_edit *e, uint32_t from, uint32_t n) {
     x->n -= n;
 }
 
-int window_edit_begin(struct window_edit *e, const struct window_index *x, uint64_t oldest) {
+int window_edit_begin(struct window_edit *e, const struct window_index *x, uint64_t oldest,
+                      bool keeps) {
     uint32_t n = x ? x->n : 0;
-    *e = (struct window_edit){.now = calloc(1, window_index_size(n + 1)),
+    *e = (struct window_edit){.keeps = keeps,
+                              .now = calloc(1, window_index_size(n + 1)),
                               .dropped = malloc((n + 1) * sizeof *e->dropped)};
     if (!e->now || !e->dropped) {
         window_edit_end(e);
@@ -54,7 +56,8 @@ int window_edit_begin(struct window_edit *e, const struct window_index *x, uint6
     if (e->now->floor < oldest)
         e->now->floor = oldest;
     uint32_t old = entries_to(e->now, oldest);
-    if (old > 0 && !(e->now->entry[old - 1].flags & WINDOW_REMOVED))
+    const struct window_entry *is = &e->now->entry[old > 0 ? old - 1 : 0];
+    if (old > 0 && (!(is->flags & WINDOW_REMOVED) || (keeps && is->checkpoint == oldest)))
         old--; /* that one is still seen */
     cut(e, 0, old);
     return 0;
@@ -76,13 +79,14 @@ void window_edit_put(struct window_edit *e, const struct window_entry *put) {
 void window_edit_remove(struct window_edit *e, uint64_t checkpoint, uint64_t version) {
     struct window_index *x = e->now;
     uint32_t n = entries_to(x, checkpoint);
+    bool had = n > 0 && !(x->entry[n - 1].flags & WINDOW_REMOVED);
     if (checkpoint <= x->floor) {
         cut(e, 0, n);
-        return;
-    }
-    if (n > 0 && x->entry[n - 1].checkpoint == checkpoint)
+        n = 0;
+    } else if (n > 0 && x->entry[n - 1].checkpoint == checkpoint) {
         cut(e, --n, 1);
-    if (n > 0 && !(x->entry[n - 1].flags & WINDOW_REMOVED))
+    }
+    if (e->keeps ? had : n > 0 && !(x->entry[n - 1].flags & WINDOW_REMOVED))
         window_edit_put(e, &(struct window_entry){.checkpoint = checkpoint,
                                                   .version = version,
                                                   .flags = WINDOW_REMOVED});

@@ -43,12 +43,14 @@ const struct window_entry *window_index_at(const struct window_index *x, uint64_
 
 /* An index on its way to the next one. Begin, then edit, then the next index is in `now`. */
 struct window_edit {
+    bool keeps; /* a removal at a checkpoint of the window stays, though it hides nothing */
     struct window_index *now;     /* malloc'ed; n may be 0 */
     struct window_entry *dropped; /* that `now` has not any more, and that have values */
     uint32_t ndropped;
 };
 /* Copy x (NULL: none) without what no checkpoint from oldest on sees. 0 or -ENOMEM. */
-int window_edit_begin(struct window_edit *e, const struct window_index *x, uint64_t oldest);
+int window_edit_begin(struct window_edit *e, const struct window_index *x, uint64_t oldest,
+                      bool keeps);
 /* Drops one value at most: the one that the checkpoint had. */
 void window_edit_put(struct window_edit *e, const struct window_entry *put);
 /* The key is absent at the checkpoint from now on. version: see W7. */

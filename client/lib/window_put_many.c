@@ -217,7 +217,7 @@ static int indexes_edit(struct slab *s) {
     for (uint32_t i = 0; i < s->nask; i++) {
         struct one *o = s->of[i];
         struct window_call *c = call_on(s, o);
-        if (window_edit_begin(&o->edit, c->x, c->state.oldest) < 0)
+        if (window_edit_begin(&o->edit, c->x, c->state.oldest, window_keeps(c->s)) < 0)
             return dd_error(-ENOMEM, "no memory for the index of a key");
         window_change_edit(c, &o->g, &o->edit);
         size_t size = window_index_size(o->edit.now->n);

@@ -12,7 +12,7 @@ static enum window_seen see_strictly(const struct window_call *c, const struct w
     if (!e)
         return WINDOW_AWAITED;
     if (e->flags & WINDOW_REMOVED)
-        return ahead ? WINDOW_AWAITED : WINDOW_ABSENT;
+        return ahead || e->checkpoint < c->state.oldest ? WINDOW_AWAITED : WINDOW_ABSENT;
     if (e->flags & WINDOW_PERSISTENT) {
         /* of a checkpoint that does not exist yet, only what holds throughout the window */
         const struct window_entry *held = ahead ? window_index_at(c->x, c->state.oldest) : e;

@@ -21,11 +21,15 @@ struct window_removal {
     uint8_t key[];
 };
 
+/* Whether nobody needs a removal of that checkpoint any more. */
+static bool is_over(const struct window_call *c, uint64_t checkpoint) {
+    return checkpoint < c->state.oldest || (checkpoint == c->state.oldest && !window_keeps(c->s));
+}
+
 bool window_is_gone(const struct window_call *c) {
     const struct window_index *x = c->x;
-    return x && x->n > 0 && !(c->s->working_flags & DDICT_WAIT_FOR_KEYS) &&
-           x->entry[x->n - 1].checkpoint <= c->state.oldest &&
-           x->entry[x->n - 1].flags & WINDOW_REMOVED;
+    return x && x->n > 0 && x->entry[x->n - 1].flags & WINDOW_REMOVED &&
+           is_over(c, x->entry[x->n - 1].checkpoint);
 }
 
 void window_sweep(ddict_t *d, const void *key, size_t klen) {
@@ -35,7 +39,7 @@ void window_sweep(ddict_t *d, const void *key, size_t klen) {
         return;
     int rc = window_look(&c);
     if ((rc == 0 || rc == DDICT_ERETIRED) && window_is_gone(&c) &&
-        window_edit_begin(&e, c.x, c.state.oldest) == 0) {
+        window_edit_begin(&e, c.x, c.state.oldest, window_keeps(c.s)) == 0) {
         window_commit(&c, &e); /* if it is another one now, who changed it has seen to this */
         window_edit_end(&e);
     }
@@ -59,7 +63,7 @@ static void removals_let_go(ddict_t *d) {
 void window_sweep_later(struct window_call *c) {
     struct window_removals *all = &c->d->removals;
     struct window_removal *r;
-    if (c->s->working_flags & DDICT_WAIT_FOR_KEYS || !removals_hold(c->d))
+    if (!removals_hold(c->d))
         return;
     if (all->n < REMOVALS_MAX && (r = malloc(sizeof *r + c->klen))) {
         *r = (struct window_removal){
@@ -78,8 +82,7 @@ static struct window_removal *take(struct window_call *c) {
     struct window_removal *r = NULL;
     if (!removals_hold(c->d))
         return NULL;
-    if (all->n > 0 &&
-        (all->first->checkpoint <= c->state.oldest || all->first->session != c->s->id)) {
+    if (all->n > 0 && (is_over(c, all->first->checkpoint) || all->first->session != c->s->id)) {
         r = all->first;
         all->first = r->next;
         all->n--;

@@ -2,8 +2,8 @@
 /*
  * window_sweep.h - keys that were removed. Their indexes and values are needed as long as a checkpoint
  * before the removal is in the window, and nobody may write them again. So the handle that removed a
- * key looks at it once more, in a later change, when the removal's checkpoint is the oldest; and lists
- * remove what other handles have left. Not where keys are awaited: there a removal is an answer.
+ * key looks at it once more, in a later change, when the removal's checkpoint is the oldest, or where
+ * keys are awaited was retired; and lists remove what other handles have left.
  */
 #ifndef DDICT_LIB_WINDOW_SWEEP_H
 #define DDICT_LIB_WINDOW_SWEEP_H

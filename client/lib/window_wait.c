@@ -275,7 +275,7 @@ static int withdraw(struct window_call *c, struct window_change *g) {
         if (!is || is->number != g->put.number || is->client != g->put.client ||
             is->node != g->put.node || window_index_at(c->x, c->state.oldest) != is)
             return 0;
-        if (window_edit_begin(&e, c->x, 0) < 0)
+        if (window_edit_begin(&e, c->x, 0, window_keeps(c->s)) < 0)
             return dd_error(-ENOMEM, "no memory for the index of a key");
         bool removed = g->had && g->before.checkpoint == c->checkpoint;
         window_edit_withdraw(&e, c->checkpoint, g->kept || removed ? &g->before : NULL);

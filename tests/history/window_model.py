@@ -12,7 +12,7 @@ FOUND, ABSENT, AWAITED = "found", "absent", "awaited"
 NEVER = float("inf")
 
 # what: get, contains, put, put_new, del, pop, keys, len, sync. key: its number; of keys and len None. at: the checkpoint of the handle. value: that a put has.
-# said: "ok", "no key", "there", "retired"; None: nobody knows. got: the value, True or False, a set of keys, a number. begin, end: of the call.
+# said: "ok", "no key", "awaited", "there", "retired"; None: nobody knows. got: the value, True or False, a set of keys, a number. begin, end: of the call.
 Call = namedtuple("Call", "process number what key at value persistent said got begin end")
 Call.__hash__ = lambda c: hash((c.process, c.number))
 # One of a key, in order of checkpoint; value None: it was removed.
@@ -37,7 +37,7 @@ class Rules:
         seen = [i for i, e in enumerate(entries) if e.at <= oldest]
         if seen:
             entries = entries[seen[-1]:]
-            if entries[0].value is None and not self.wait_for_keys:
+            if entries[0].value is None and not (self.wait_for_keys and entries[0].at == oldest):
                 entries = entries[1:]
         return entries
 
@@ -82,10 +82,10 @@ class Rules:
         return oldest, all_keys[:key] + (self.tidy(oldest, (*before, entry, *after)),) + all_keys[key + 1:]
 
     def removed(self, state, key, at):
-        """A removal is noted where something older would be seen without it"""
+        """A removal is noted where something older would be seen without it, or where a key that is not there would be awaited"""
         entries = tuple(e for e in state[1][key] if e.at != at)
         older = [e for e in entries if e.at < at]
-        if older and older[-1].value is not None:
+        if self.wait_for_keys or (older and older[-1].value is not None):
             return self.change(state, key, Entry(at, None, False))
         return state[0], state[1][:key] + (entries,) + state[1][key + 1:]
 
@@ -102,6 +102,8 @@ class Rules:
         is_, value = self.see(state, c.key, c.at)
         if c.said == "no key":
             return is_ == ABSENT
+        if c.said == "awaited":
+            return is_ == AWAITED
         if c.said == "there":
             return is_ == FOUND
         return is_ == FOUND and value == c.got  # get

@@ -6,7 +6,7 @@ import struct
 import time
 
 SLOT = struct.Struct("<qqqqq")  # when it began and ended, an index of SAID, what was got, the handle's checkpoint behind it
-SAID = ["", "ok", "no key", "there", "retired", "time"]
+SAID = ["", "ok", "no key", "there", "retired", "time", "awaited"]
 
 
 def value_of(number, words):
@@ -83,8 +83,8 @@ def serve(memory, requests, answers, seconds):
                 said = "no key"
             except ddict.RetiredError:
                 said = "retired"
-            except ddict.TimeoutError:
-                said = "time"
+            except ddict.TimeoutError as e:
+                said = "awaited" if "did not appear at checkpoint" in str(e) else "time"
             SLOT.pack_into(memory, i * SLOT.size, began, time.monotonic_ns(), SAID.index(said), got, d.checkpoint_id)
         print("done", file=answers, flush=True)
     d.detach()

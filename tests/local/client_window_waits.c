@@ -39,6 +39,34 @@ START_TEST(keys_are_awaited_at_each_checkpoint) {
 }
 END_TEST
 
+START_TEST(a_removal_is_an_answer_while_its_checkpoint_is_in_the_window) {
+    begin("2,wait-for-keys");
+    char other[32];
+    size_t olen = key_of(d[0], 1, 7, other, sizeof other);
+    klen = key_of(d[0], 2, 7, key, sizeof key);
+    for (uint64_t i = 0; i < 2; i++) { /* at the oldest, and at the newest */
+        ok(put(d[0], i, "value"));
+        at(d[0], i);
+        ok(ddict_del(d[0], key, klen, WAIT));
+        has_none(d[1], i);
+        has_none(d[0], 1);
+        fails(DDICT_ENOKEY, ddict_del(d[0], key, klen, WAIT));
+    }
+    at(d[0], 2);
+    ok(ddict_put(d[0], other, olen, "other", 5, DDICT_PERSISTENT, WAIT));
+    has_none(d[1], 1);
+    has_none(d[0], 1);
+    at(d[0], 3);
+    ok(ddict_put(d[0], other, olen, "other", 5, DDICT_PERSISTENT, WAIT));
+    is_awaited(d[1], 2); /* nothing was put nor removed in the window */
+    ok(ddict_put(d[0], other, olen, "other", 5, DDICT_PERSISTENT, WAIT));
+    items_become(4); /* W, and of `other` the index and two values */
+    ok(put(d[1], 2, "two"));
+    has(d[0], 2, "two");
+    end();
+}
+END_TEST
+
 /* A put at the checkpoint is not over in time, because of what the sentence says. (With little time it
  * may be because of a machine that is busy.) */
 static void put_awaits(ddict_t *of, uint64_t id, const char *k, size_t len, const char *what) {
@@ -158,6 +186,7 @@ int main(int argc, char **argv) {
     const TTest *const tests[] = {
         keys_are_awaited_at_each_checkpoint,
         a_read_says_that_its_key_did_not_appear,
+        a_removal_is_an_answer_while_its_checkpoint_is_in_the_window,
         a_checkpoint_is_retired_when_the_next_has_its_keys,
         a_waiting_read_ends_when_its_key_comes,
         a_checkpoint_is_retired_when_its_writers_have_gone_on,
