@@ -204,6 +204,20 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
                              .kind_ = 2};
 }
 
+int view_copy(struct ddict_view *v, void *buf, size_t cap, size_t *vlen, unsigned *tag) {
+    int rc = 0;
+    if (vlen)
+        *vlen = v->len;
+    if (tag)
+        *tag = v->tag;
+    if (v->len > cap)
+        rc = dd_error(DDICT_ESMALL, "the value has %zu bytes, the buffer %zu", v->len, cap);
+    else if (v->len > 0)
+        memcpy(buf, v->data, v->len);
+    ddict_release(v);
+    return rc;
+}
+
 int request_slot(struct session *s, struct request *r, uint32_t *n) {
     struct lease_thread *t = lease_thread(s);
     *n = LEASE_NONE;

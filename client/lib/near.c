@@ -2,6 +2,8 @@
 /* near.c - read a key whose value lies near who put it (near.h). */
 #include "near.h"
 
+#include "view.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,18 +195,7 @@ int near_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, si
              unsigned *tag, unsigned flags, int timeout_ms) {
     struct ddict_view v;
     int rc = near_view(d, key, klen, &v, flags, timeout_ms);
-    if (rc < 0)
-        return rc;
-    if (vlen)
-        *vlen = v.len;
-    if (tag)
-        *tag = v.tag;
-    if (v.len > cap)
-        rc = dd_error(DDICT_ESMALL, "the value has %zu bytes, the buffer %zu", v.len, cap);
-    else if (v.len > 0)
-        memcpy(buf, v.data, v.len);
-    ddict_release(&v);
-    return rc;
+    return rc < 0 ? rc : view_copy(&v, buf, cap, vlen, tag);
 }
 
 int near_take(ddict_t *d, const void *key, size_t klen, struct ddict_view *v, int timeout_ms) {

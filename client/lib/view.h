@@ -25,4 +25,7 @@ void request_view(struct session *s, struct node_manager *m, struct request *r, 
 int view_within(struct session *s, uint64_t h, const void *key, size_t klen, int rc,
                 struct ddict_view *v, unsigned flags, struct call_deadline *w);
 
+/* Copy the value to the caller, as ddict_get() does, and end the view. 0 or DDICT_ESMALL. */
+int view_copy(struct ddict_view *v, void *buf, size_t cap, size_t *vlen, unsigned *tag);
+
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* window_read.c - calls that read one key of a working set. */
+#include "view.h"
 #include "window_wait.h"
 
 #include <errno.h>
-#include <string.h>
 
 /* With DDICT_WAIT_FOR_KEYS. What was not put with DDICT_PERSISTENT is to be put anew at each
  * checkpoint. */
@@ -130,16 +130,7 @@ int window_get(ddict_t *d, const void *key, size_t klen, void *buf, size_t cap, 
     int rc = flags_check("get", flags, DDICT_WAIT);
     if (rc < 0 || (rc = window_view(d, key, klen, &v, flags, timeout_ms)) < 0)
         return rc;
-    if (vlen)
-        *vlen = v.len;
-    if (tag)
-        *tag = v.tag;
-    if (v.len > cap)
-        rc = dd_error(DDICT_ESMALL, "the value has %zu bytes, the buffer %zu", v.len, cap);
-    else if (v.len > 0)
-        memcpy(buf, v.data, v.len);
-    ddict_release(&v);
-    return rc;
+    return view_copy(&v, buf, cap, vlen, tag);
 }
 
 int window_contains(ddict_t *d, const void *key, size_t klen, size_t *vlen, int timeout_ms) {
