@@ -375,7 +375,7 @@ class Advances(PersistTest):
                         continue
                     killed += 1
             self.assertEqual([program.wait() for program in programs], [0] * len(names))
-            self.assertGreater(killed, 1)  # on a quick machine some have ended before
+            self.assertGreater(killed, 0)  # on a quick machine some have ended before
             self.assertEqual(d.persisted_ids(), list(range(6)))
         for id in range(6):
             self.check(id, names)
