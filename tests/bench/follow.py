@@ -75,7 +75,7 @@ def large(nodes, mib, mbit, count):
     """Milliseconds until the last of the nodes has it, the best of some."""
     with Shaped(nodes, mbit) if mbit else contextlib.nullcontext() as switch:
         via = [switch.prefix(i) for i in range(nodes)] if switch else None
-        with Dictionary(nodes=nodes, managers=1, mem="%dM" % ((3 * mib + 64) * nodes), via=via) as d:
+        with Dictionary(nodes=nodes, managers=1, mem="%dM" % ((min(count, 3) * mib + mib // 8 + 64) * nodes), via=via) as d:
             times = []
             for _ in range(count):
                 last, calls = measure_once(d, nodes, mib)
@@ -97,7 +97,7 @@ def measure_once(d, nodes, mib):
 def main():
     a = argparse.ArgumentParser(description=__doc__)
     a.add_argument("--nodes", type=int, default=8)
-    a.add_argument("--mib", type=int, default=1024, help="of the large value; a node needs three times as much")
+    a.add_argument("--mib", type=int, default=1024, help="of the large value; a node needs three times as much, with --count=1 once")
     a.add_argument("--mbit", type=int, default=1000, help="of each link, each way; 0: without namespaces, so that the machine is the limit")
     a.add_argument("--count", type=int, default=3, help="of large values; of small ones a hundred times as many")
     a.add_argument("--only", choices=("small", "large"))
