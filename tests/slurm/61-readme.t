@@ -109,7 +109,7 @@ while IFS= read -r line; do # up to the description
     esac
     shell+=$'\n'$words
 done < <(awk 'index($0, "eval \"$(ddict env)\"") == 1 { in_it = 1 } in_it && !/^(eval|ddict) / { exit } in_it' "$lines")
-is the_list_of_verbs_was_found "$(grep -c '^ddict ' <<<"$shell")" 18
+is the_list_of_verbs_was_found "$(grep -c '^ddict ' <<<"$shell")" 19
 echo "$shell" >shell.sh
 t the_verbs_in_a_shell_of_a_job submitted "sbatch -N2 --ddict-mem=512M shell.sh"
 has a_set_is_listed 'SOURCE'
